@@ -62,21 +62,12 @@ impl Outbox {
     /// [`OutboxError::NoReceiver`] if nobody answers; [`OutboxError::NoWindows`] if it isn't an
     /// [`Inbox`](crate::Inbox) that answers within `timeout`.
     pub fn hello(peer: &Peer, timeout: Duration) -> Result<(), OutboxError> {
-        Self::hello_unless(peer, timeout, || false)
-    }
-
-    /// As [`Outbox::hello`], until `is_stopped`.
-    pub(crate) fn hello_unless(
-        peer: &Peer,
-        timeout: Duration,
-        is_stopped: impl Fn() -> bool,
-    ) -> Result<(), OutboxError> {
         let no_receiver = |source| OutboxError::NoReceiver { peer: peer.address.clone(), source };
         let options = peer.options.clone().groups([Group::new(0)]).requests(Requests::Obey);
         let mut job = options.connect(&*peer.address).map_err(no_receiver)?;
         job.send(&[HELLO]).map_err(no_receiver)?;
         let deadline = Instant::now() + timeout;
-        while Instant::now() < deadline && !is_stopped() {
+        while Instant::now() < deadline {
             match job.try_outcome().map_err(no_receiver)? {
                 Some(report) if report.ended_by_receiver => return Ok(()),
                 Some(_) => break,

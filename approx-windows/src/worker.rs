@@ -42,9 +42,6 @@ pub struct Target {
     pub sampling: Sampling,
     /// How long to try again while the receiver fails.
     pub retry: Duration,
-    /// Before the first window, how long to wait for the answer to
-    /// [`Outbox::hello`]; `None` asks nothing.
-    pub hello: Option<Duration>,
 }
 
 /// The news of a worker.
@@ -265,11 +262,6 @@ impl Sending {
             let outbox = match &mut self.outbox {
                 Some(outbox) => outbox,
                 None => {
-                    if let Some(timeout) = self.target.hello {
-                        let is_stopped = || self.shared.stop.load(Relaxed);
-                        Outbox::hello_unless(&self.target.peer, timeout, is_stopped)?;
-                        self.target.hello = None;
-                    }
                     let Target { peer, sampling, .. } = &self.target;
                     let opened = Outbox::open(peer, &self.stream, sampling)?;
                     *self.shared.job() = Some(opened.handle());

@@ -288,7 +288,7 @@ impl Sending {
         let plan = Plan { rule: Rule::Records(100), limits: LIMITS, sampling: sampling() };
         let cutter = Cutter::new(plan, Position::begin(0), 1);
         let (tell, told) = mpsc::channel();
-        let target = Target { peer, sampling: sampling(), retry, hello: Some(TIMEOUT) };
+        let target = Target { peer, sampling: sampling(), retry };
         let worker = Worker::start(target, stream(0), move |news| _ = tell.send(news))?;
         Ok(Self { cutter, worker, told, next: 0 })
     }

@@ -366,7 +366,7 @@ class Record:
         """The name of the record's group in ``Window.groups``."""
     @property
     def weight(self) -> float:
-        """The records of the stratum that this one stands for: N by those that arrived."""
+        """The records of the group that this one stands for: N by those that arrived."""
     def json(self) -> Any:
         """The value as JSON; ``None`` for a tombstone. ``ValueError`` if it is none."""
 
@@ -375,7 +375,7 @@ class Records:
     """The records of a window that arrived and count."""
 
     def all(self) -> list[Record]: ...
-    def messages(self) -> list[tuple[int, list[Record]]]: ...
+    def sample(self) -> list[tuple[int, Record | None]]: ...
     def columns(self) -> dict[str, list[Any]]: ...
     def batches(self) -> Batches: ...
     def answering(self, query: str, columns: Sequence[str]) -> Answering: ...
@@ -433,8 +433,8 @@ class WindowSender:
         group: str | None = None,
     ) -> None:
         """Takes a record. Offsets ascend. ``timestamp`` is a time with a zone, or seconds since
-        1970. Waits while two windows aren't confirmed, if the record closes another one. The record
-        is taken, also if the wait is interrupted."""
+        1970. Waits while more than two closed windows aren't confirmed. The record is taken, also if
+        the wait is interrupted."""
     def flush(self, *, timeout: Seconds | None = None) -> None:
         """Closes the open windows, and waits until all are confirmed."""
     def close(self, *, timeout: Seconds | None = None) -> None:

@@ -40,35 +40,13 @@ def time_of(time_ms: int) -> datetime | None:
 
 
 @dataclass(frozen=True, slots=True)
-class WindowStratum:
-    """The records of a group that are sampled together: those of one packet, or of several."""
-
-    id: int
-    """The number that warnings name."""
-    group: str
-    """The name of the group."""
-    msr: float
-    """The minimal sampling rate."""
-    is_long: bool
-    """Whether each record takes several packets."""
-    records: int
-    """N, the number of records."""
-    arrived: int
-    """The records that arrived."""
-    received: int
-    """The records that arrived and were not counted before."""
-    messages: int
-    """The number of messages that carry the records."""
-    messages_arrived: int
-    """The messages that arrived."""
-
-
-@dataclass(frozen=True, slots=True)
 class WindowGroup:
     """The records of a group."""
 
     name: str
     """The name. Records without a sampling rate are in ``exact``."""
+    number: int
+    """The number of the stratum that warnings of answers name."""
     msr: float
     """The minimal sampling rate of the group's records."""
     records: int
@@ -77,8 +55,6 @@ class WindowGroup:
     """The records that arrived."""
     received: int
     """The records that arrived and were not counted before."""
-    strata: tuple[WindowStratum, ...]
-    """The records of one packet, and those of several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,8 +132,6 @@ class Window:
     moved the sender's offset."""
     groups: dict[str, WindowGroup]
     """The groups of records by name."""
-    strata: tuple[WindowStratum, ...]
-    """The strata by number, which warnings of answers name."""
     _records: Records = field(repr=False)
 
     def __iter__(self) -> Iterator[Record]:
@@ -241,11 +215,11 @@ class Window:
         row: Callable[[Record], list[Any]],
         confidence: float,
     ) -> Answers:
-        """Messages are the clusters: their records were shuffled into them, and arrive or get lost
-        together."""
+        """The records of a group are a simple random sample: each is a message of its own. Those
+        that were counted before have no row."""
         answering = self._records.answering(query, columns)
-        for id, records in self._records.messages():
-            answering.push_message(id, [row(record) for record in records])
+        for group, record in self._records.sample():
+            answering.push_message(group, [] if record is None else [row(record)])
         return answering.answers(confidence)
 
 

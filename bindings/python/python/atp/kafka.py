@@ -1,7 +1,7 @@
 """Windows of a stream's records, such as those of a topic's partition in Kafka.
 
 ``windows`` receives those that the program ``atp-kafka`` sends, or a ``WindowSender``. A window is
-handed over once it has ended, with the records that arrived and the offsets of those that are lost.
+handed over once it has ended, with the records that arrived and the offsets of those that didn't.
 Its sender forgets it only once the receiving program has handled it.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from atp._errors import StateError
 from atp._native import Record, Windows, WindowSender
-from atp._windows import Window, WindowGroup, WindowStats, WindowStratum
+from atp._windows import Window, WindowGroup, WindowStats
 
 windows = Windows
 
@@ -20,7 +20,6 @@ __all__ = [
     "WindowGroup",
     "WindowSender",
     "WindowStats",
-    "WindowStratum",
     "Windows",
     "windows",
 ]

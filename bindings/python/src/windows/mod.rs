@@ -2,11 +2,11 @@
 
 mod inbox;
 mod outbox;
+mod progress;
 mod record;
 mod table;
 mod values;
 mod window;
-mod worker;
 
 use pyo3::prelude::*;
 

@@ -1,6 +1,6 @@
 //! The class `WindowSender`.
 
-use super::worker::{Progress, Shared, Worker};
+use super::progress::{Progress, Shared};
 use crate::{
     address,
     answers::{share, with_bytes},
@@ -13,8 +13,8 @@ use crate::{
     wait,
 };
 use approx_windows::{
-    Cut, Cutter, Group, GroupId, Limits, OutboxError, PackedWindow, Peer, Position, RecordRef,
-    Rule, Sampling, Stream,
+    Cutter, Group, GroupId, Limits, OutboxError, Peer, Plan, Position, RecordRef, Rule, Sampling,
+    Stream, Target, Worker,
 };
 use pyo3::{
     exceptions::{PyException, PyTypeError, PyValueError},
@@ -22,16 +22,17 @@ use pyo3::{
     types::{PyDict, PyMapping, PyType},
 };
 use std::{
-    collections::VecDeque,
     sync::Arc,
     time::{Duration, Instant},
 };
 
 /// The name of the group of records without one, if they are sampled.
 const OTHERS: &str = "records";
-/// The name of the stratum that each window has.
+/// The name of the group that each window has.
 const EXACT: &str = "exact";
 const WINDOW_BYTES_MAX: usize = 32 << 20;
+/// The windows on their way that make the next one wait.
+const UNCONFIRMED_MAX: usize = 2;
 
 #[doc = stub!(WindowSender)]
 #[pyclass(frozen, module = "atp.kafka")]
@@ -43,16 +44,12 @@ pub struct WindowSender {
 
 struct Sending {
     worker: Worker,
-    stream: Stream,
-    sampling: Sampling,
-    rule: Rule,
-    limits: Limits,
+    shared: Arc<Shared>,
+    plan: Plan,
     begin: Option<Position>,
     /// Made by the first record.
     cutter: Option<Cutter>,
     last_offset: Option<u64>,
-    /// Windows that are closed and not packed.
-    closed: VecDeque<Cut>,
 }
 
 /// A record, with bytes of its own.
@@ -68,7 +65,7 @@ struct Given {
 impl Sending {
     /// The group of a record's name.
     fn group(&self, name: Option<&str>) -> Result<GroupId, String> {
-        let groups = self.sampling.groups();
+        let groups = self.plan.sampling.groups();
         let at = |name: &str| groups.iter().position(|group| group.name == name);
         match name {
             None => Ok(at(OTHERS).map_or(GroupId::EXACT, GroupId::at)),
@@ -88,7 +85,9 @@ impl Sending {
         }
         self.last_offset = Some(offset);
         let begin = self.begin.unwrap_or(Position::begin(offset));
-        let cutter = self.cutter.get_or_insert_with(|| Cutter::new(self.rule, self.limits, begin));
+        let cutter = self
+            .cutter
+            .get_or_insert_with(|| Cutter::new(self.plan.clone(), begin, rand::random()));
         let headers = given.headers.iter();
         let record = RecordRef {
             offset,
@@ -98,23 +97,25 @@ impl Sending {
             headers: headers.map(|(name, value)| (&**name, value.as_deref())).collect(),
         };
         cutter.push(&record, group);
-        self.closed.extend(std::iter::from_fn(|| cutter.pop()));
+        self.send();
         Ok(())
     }
 
-    fn send_closed(&mut self) {
-        while let Some(cut) = self.closed.pop_front() {
-            let Self { stream, sampling, worker, .. } = self;
-            worker.send(PackedWindow::new(&cut, stream, sampling, rand::random()));
+    /// Sends the windows that are closed, and what can be sent of the next one.
+    fn send(&mut self) {
+        let Some(cutter) = &mut self.cutter else { return };
+        while let Some(cut) = cutter.pop() {
+            self.shared.lock().unconfirmed += 1;
+            self.worker.send(cut);
+        }
+        if let Some(part) = cutter.take_part() {
+            self.worker.send_part(part);
         }
     }
 
     fn close_windows(&mut self) {
-        if let Some(cutter) = &mut self.cutter {
-            cutter.close();
-            self.closed.extend(std::iter::from_fn(|| cutter.pop()));
-        }
-        self.send_closed();
+        self.cutter.iter_mut().for_each(Cutter::close);
+        self.send();
     }
 }
 
@@ -210,22 +211,22 @@ impl WindowSender {
         };
         let name = stream.to_string();
         let peer = Peer { address: address::given(peer)?, options: options.builder };
-        let worker = Worker::new(peer, stream.clone())?;
-        let shared = worker.shared.clone();
-        let sending = Sending {
-            worker,
-            stream,
-            sampling: sampling.map_err(|error| failed(py, error))?,
+        let plan = Plan {
             rule: rule(records, length, watermark_delay)?,
             limits: Limits {
                 window_bytes_max: window_bytes_max.map_or(WINDOW_BYTES_MAX, |max| max as usize),
                 record_bytes_max: options.message_bytes_max as usize - 1,
             },
-            begin: position.map(self::position).transpose()?,
-            cutter: None,
-            last_offset: None,
-            closed: VecDeque::new(),
+            sampling: sampling.map_err(|error| failed(py, error))?,
         };
+        let begin = position.map(self::position).transpose()?;
+        let shared = Arc::<Shared>::default();
+        let told = shared.clone();
+        let target = Target { peer, sampling: plan.sampling.clone(), retry: Duration::ZERO };
+        let worker = Worker::start(target, stream, move |news| told.take(news))?;
+        let of_calls = shared.clone();
+        let sending =
+            Sending { worker, shared: of_calls, plan, begin, cutter: None, last_offset: None };
         Ok(Self { sending: Guarded::new("sender of windows", sending), shared, name })
     }
 
@@ -238,7 +239,7 @@ impl WindowSender {
     #[doc = stub!(WindowSender.unconfirmed)]
     #[getter]
     fn unconfirmed(&self) -> usize {
-        self.shared.lock().unconfirmed()
+        self.shared.lock().unconfirmed
     }
 
     #[doc = stub!(WindowSender.position)]
@@ -271,16 +272,9 @@ impl WindowSender {
         };
         self.sending.check_process()?;
         self.check(py)?;
-        let pushed = self.sending.with(py, |sending| {
-            sending.push(&given)?;
-            Ok(!sending.closed.is_empty())
-        })?;
-        if !pushed.map_err(PyValueError::new_err::<String>)? {
-            return Ok(());
-        }
-        // Packing a window takes a while.
-        self.sending.with_detached(py, Sending::send_closed)?;
-        self.until(py, None, |progress| progress.queued == 0)
+        let pushed = self.sending.with(py, |sending| sending.push(&given))?;
+        pushed.map_err(PyValueError::new_err::<String>)?;
+        self.until(py, None, |progress| progress.unconfirmed <= UNCONFIRMED_MAX)
     }
 
     #[doc = stub!(WindowSender.flush)]
@@ -290,7 +284,7 @@ impl WindowSender {
         self.sending.check_process()?;
         self.check(py)?;
         self.sending.with_detached(py, Sending::close_windows)?;
-        self.until(py, deadline, Progress::is_confirmed)
+        self.until(py, deadline, |progress| progress.unconfirmed == 0)
     }
 
     #[doc = stub!(WindowSender.close)]

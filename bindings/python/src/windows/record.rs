@@ -135,23 +135,21 @@ impl Records {
         PyList::new(py, records?)
     }
 
-    /// The stratum and the records of each message.
-    fn messages<'py>(&self, py: Python<'py>) -> PyResult<Vec<(u8, Bound<'py, PyList>)>> {
-        let mut messages = Vec::new();
+    /// The sample: the group and the record, `None` for one that was counted before.
+    fn sample<'py>(&self, py: Python<'py>) -> PyResult<Vec<(u8, Option<Bound<'py, Record>>)>> {
+        let mut sample = Vec::new();
         for (group, of) in self.0.groups.iter().enumerate() {
-            let mut start = 0;
-            for message in of.messages() {
-                let ats = start..start + message.len();
-                start = ats.end;
-                let records = self.of(group, ats).map(|record| Bound::new(py, record));
-                let records = PyList::new(py, records.collect::<PyResult<Vec<_>>>()?)?;
-                messages.push((of.header.id, records));
+            let id = of.header.id;
+            for record in self.of(group, 0..of.records.len()) {
+                sample.push((id, Some(Bound::new(py, record)?)));
             }
+            let before = of.arrived - of.records.len() as u64;
+            sample.extend((0..before).map(|_| (id, None)));
         }
-        Ok(messages)
+        Ok(sample)
     }
 
-    /// A query of these columns that knows the strata.
+    /// A query of these columns that knows the groups.
     fn answering(
         &self,
         py: Python<'_>,

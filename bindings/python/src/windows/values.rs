@@ -3,7 +3,7 @@
 use approx_windows::ReceivedGroup;
 use pyo3::prelude::*;
 
-/// The records that each one of a stratum stands for.
+/// The records that each one of a group stands for.
 pub fn weight(group: &ReceivedGroup) -> f64 {
     group.header.records as f64 / group.arrived as f64
 }

@@ -1,13 +1,13 @@
 //! Windows as objects of `atp._windows`.
 
 use super::{record::Records, values::time};
-use crate::types::{object, tuple};
-use approx_windows::{Count, InboxStats, Offsets, ReceivedGroup, ReceivedWindow};
+use crate::types::object;
+use approx_windows::{Count, InboxStats, Offsets, ReceivedWindow};
 use pyo3::{
     prelude::*,
     types::{PyDict, PyTuple},
 };
-use std::{collections::BTreeMap, ops::Range, sync::Arc};
+use std::{ops::Range, sync::Arc};
 
 /// A tuple of ranges, whose ends may be larger than those of `PyRange`.
 fn ranges<'py>(py: Python<'py>, offsets: &Offsets) -> PyResult<Bound<'py, PyTuple>> {
@@ -24,7 +24,6 @@ pub fn window(py: Python<'_>, window: Arc<ReceivedWindow>) -> PyResult<Bound<'_,
         Count::Partly(new) => header.records() - new.len(),
     };
     let (start_ms, end_ms) = header.span_ms.unzip();
-    let strata = tuple(py, &window.groups, stratum)?;
     object!(py, "atp._windows", "Window" {
         cluster: &header.stream.cluster,
         topic: &header.stream.topic,
@@ -46,50 +45,25 @@ pub fn window(py: Python<'_>, window: Arc<ReceivedWindow>) -> PyResult<Bound<'_,
         repeated: repeated,
         late: header.late,
         skipped: window.skipped,
-        groups: groups(py, &window, &strata)?,
-        strata: strata,
+        groups: groups(py, &window)?,
         _records: Bound::new(py, Records(window.clone()))?,
     })
 }
 
-fn stratum<'py>(py: Python<'py>, group: &ReceivedGroup) -> PyResult<Bound<'py, PyAny>> {
-    let header = &group.header;
-    object!(py, "atp._windows", "WindowStratum" {
-        id: header.id,
-        group: &header.name,
-        msr: header.msr,
-        is_long: header.is_long,
-        records: header.records,
-        arrived: group.arrived,
-        received: group.records.len(),
-        messages: header.messages,
-        messages_arrived: group.messages().len(),
-    })
-}
-
-/// The groups by name: a group has a stratum of short records, and one of long ones.
-fn groups<'py>(
-    py: Python<'py>,
-    window: &ReceivedWindow,
-    strata: &Bound<'py, PyTuple>,
-) -> PyResult<Bound<'py, PyDict>> {
-    let mut by_name: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
-    for (at, group) in window.groups.iter().enumerate() {
-        by_name.entry(&group.header.name).or_default().push(at);
-    }
+/// The groups by name. One that a user called `exact` would hide the one that each window has.
+fn groups<'py>(py: Python<'py>, window: &ReceivedWindow) -> PyResult<Bound<'py, PyDict>> {
     let groups = PyDict::new(py);
-    for (name, ats) in by_name {
-        let of = || ats.iter().map(|&at| &window.groups[at]);
-        let own = ats.iter().map(|&at| strata.get_item(at)).collect::<PyResult<Vec<_>>>()?;
-        let group = object!(py, "atp._windows", "WindowGroup" {
-            name: name,
-            msr: of().map(|group| group.header.msr).fold(1.0, f64::min),
-            records: of().map(|group| group.header.records).sum::<u64>(),
-            arrived: of().map(|group| group.arrived).sum::<u64>(),
-            received: of().map(|group| group.records.len()).sum::<usize>(),
-            strata: PyTuple::new(py, own)?,
+    for group in &window.groups {
+        let header = &group.header;
+        let made = object!(py, "atp._windows", "WindowGroup" {
+            name: &header.name,
+            number: header.id,
+            msr: header.msr,
+            records: header.records,
+            arrived: group.arrived,
+            received: group.records.len(),
         })?;
-        groups.set_item(name, group)?;
+        groups.set_item(&header.name, made)?;
     }
     Ok(groups)
 }
