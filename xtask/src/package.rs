@@ -41,7 +41,7 @@ pub fn main(args: &Args) -> Result<()> {
     output(tar.arg(format!("{name}.tar.gz")).arg(&name))?;
     atp_output::note!("package  {deb}\ntarball  {}/{name}.tar.gz", packages.display());
     if let Some(place) = &args.test {
-        let mut test = build::cargo("run --quiet --package package-test");
+        let mut test = build::cargo("run --release --quiet --package package-test");
         let passed = test.arg("--").arg(place).arg(&deb).status()?.success();
         ensure!(passed, "the package failed its test; the reason is above");
     }

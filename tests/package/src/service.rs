@@ -50,7 +50,10 @@ pub const STEPS: &[(&str, &str)] = &[
         chmod 644 /tmp/lines
         ip netns exec peer atp-user recv 10.0.0.2:4747 --out /tmp/received --timeout 20s &
         receiver=$!
-        sleep 1
+        for try in $(seq 30); do
+            if ip netns exec peer ss --udp --listening --numeric | grep 10.0.0.2:4747; then break; fi
+            sleep 1
+        done
         setpriv --reuid=65534 --regid=65534 --clear-groups \
             atp-user send 10.0.0.2:4747 --msr 0.9 --file /tmp/lines --json > /tmp/report
         wait $receiver
@@ -102,9 +105,13 @@ pub const STEPS: &[(&str, &str)] = &[
         "crash__is_repaired",
         "killed=$(systemctl show --property=MainPID --value atp)
         kill -KILL $killed
-        sleep 5
+        for try in $(seq 30); do
+            running=$(systemctl show --property=MainPID --value atp)
+            if systemctl is-active atp.service && test $running != $killed; then break; fi
+            sleep 1
+        done
         test $(systemctl is-active atp.service) = active
-        test $(systemctl show --property=MainPID --value atp) != $killed
+        test $running != $killed
         atp-user job list",
     ),
     (

@@ -14,6 +14,7 @@ use crate::setup::{self, KafkaJars, Librdkafka};
 use test_report::{Skip, Tally};
 
 const LIMIT: Duration = Duration::from_secs(20 * 60);
+const TARGETS: &str = "--package atp-kafka --bin atp-kafka --example kafka-load --test mock";
 /// The test targets with real brokers, which cargo runs only if they are named.
 const BROKER_TARGETS: &str =
     "--package atp-kafka --package kafka-broker --test broker --test lifecycle";
@@ -29,7 +30,7 @@ pub fn build(choice: &Choice) -> Result<Built> {
     }
     atp_output::note!("building the Kafka bridge and its tests");
     setup::ensure(&[&Librdkafka])?;
-    compile::run("kafka", cargo_test("--no-run --package atp-kafka"), |_| {})?;
+    compile::run("kafka", cargo_test(&format!("--no-run {TARGETS}")), |_| {})?;
     if choice.engine.is_some() {
         compile::run("kafka-broker", cargo_test(&format!("--no-run {BROKER_TARGETS}")), |_| {})?;
         // Where they can't be installed, the tests are skipped.
@@ -48,7 +49,7 @@ pub fn run(built: &Built, choice: &Choice, run: &mut Run) -> Result<()> {
     }
     run.rung("tests of the Kafka bridge", || {
         atp_output::note!("tests of the Kafka bridge");
-        let test = cargo_test("--no-fail-fast --package atp-kafka");
+        let test = cargo_test(&format!("--no-fail-fast {TARGETS}"));
         unit::run_cargo("kafka", test, LIMIT, choice)
     })?;
     if choice.engine.is_none() {
@@ -67,5 +68,5 @@ pub fn run(built: &Built, choice: &Choice, run: &mut Run) -> Result<()> {
 }
 
 fn cargo_test(arguments: &str) -> Command {
-    build::cargo(&format!("test --release --color=never {arguments}"))
+    build::cargo_beside_bench("test --color=never", arguments)
 }

@@ -127,7 +127,10 @@ impl KernelTests {
 
 /// Compiles the crate's test binaries in release, as the testbed's programs are.
 fn binaries() -> Result<Vec<Binary>> {
-    let mut build = build::cargo("test --release --quiet --no-run --package atp-tests --tests");
+    let mut build = build::cargo_beside_bench("test --quiet --no-run", "--package atp-tests");
+    for name in test_targets(&setup::metadata(&setup::paths().workspace.join("Cargo.toml"))?) {
+        build.args(["--test", &name]);
+    }
     build.arg("--message-format=json-render-diagnostics");
     let mut binaries = Vec::new();
     compile::run("kernel-tests", build, |line| binaries.extend(binary(line)))?;
@@ -137,13 +140,21 @@ fn binaries() -> Result<Vec<Binary>> {
     Ok(binaries)
 }
 
-/// The test binary that a line of cargo's JSON names: an integration test of atp-tests, or the unit
-/// tests of its library.
+/// The tests of the package, in a workspace's metadata. Its library has no unit tests.
+fn test_targets(workspace: &Value) -> Vec<String> {
+    let packages = workspace["packages"].as_array().into_iter().flatten();
+    let targets = packages
+        .filter(|package| package["name"] == "atp-tests")
+        .filter_map(|package| package["targets"].as_array());
+    let tests = targets.flatten().filter(|target| target["kind"][0] == "test");
+    tests.filter_map(|target| Some(target["name"].as_str()?.to_owned())).collect()
+}
+
+/// The test binary that a line of cargo's JSON names.
 fn binary(line: &str) -> Option<Binary> {
     let message: Value = serde_json::from_str(line).ok()?;
     let (executable, target) = (&message["executable"], &message["target"]);
-    let mut kinds = target["kind"].as_array()?.iter();
-    kinds.find(|kind| *kind == "test" || *kind == "lib")?;
+    target["kind"].as_array()?.iter().find(|kind| *kind == "test")?;
     Some(Binary { name: target["name"].as_str()?.to_owned(), path: executable.as_str()?.into() })
 }
 
@@ -165,7 +176,19 @@ pub fn host_release() -> Result<String> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    #[test]
+    fn test_targets__are_those_of_the_package() {
+        let target = |kind: &str, name: &str| json!({"kind": [kind], "name": name});
+        let packages = json!([
+            {"name": "atp-bench", "targets": [target("test", "output")]},
+            {"name": "atp-tests", "targets": [target("lib", "atp_tests"), target("test", "netns")]},
+        ]);
+        assert_eq!(test_targets(&json!({"packages": packages})), ["netns"]);
+    }
 
     #[test]
     fn binary_takes_only_test_binaries() {
@@ -174,7 +197,6 @@ mod tests {
             binary(&format!(r#"{{"target":{target},"executable":{executable}}}"#))
         };
         assert_eq!(named("netns", "test", r#""/t/netns-1""#).unwrap().name, "netns");
-        assert_eq!(named("atp_tests", "lib", r#""/t/l""#).unwrap().name, "atp_tests");
         assert!(named("nix", "lib", "null").is_none());
         assert!(binary(r#"{"reason":"build-finished","success":true}"#).is_none());
     }
