@@ -4,9 +4,10 @@ use crate::{counted::Count, record::Record, window::ReceivedWindow};
 use approx_answers::{Answering, Delivery, Query, QueryError};
 
 impl ReceivedWindow {
-    /// A query of this window's records, of a table with these columns. Each group of the window is a
-    /// stratum of the query, under its id. Push each item of [`ReceivedWindow::sample`] as a message
-    /// with one row or none: a record of the sample stands for itself, however it was packed.
+    /// A query of this window's records, of a table with these columns. Each group of the window is
+    /// a stratum of the query, under its id. Push each item of [`ReceivedWindow::sample`] as a
+    /// message with one row or none: a record of the sample stands for itself, however it was
+    /// packed.
     ///
     /// Only records that count are part of the answers.
     ///

@@ -10,7 +10,10 @@
 //! were sent while it was open, a burst of losses would leave out a time of the window, and answers
 //! would be wrong without a sign.
 
-use crate::header::{GroupHeader, RECORDS};
+use crate::{
+    header::{GroupHeader, RECORDS},
+    sampling::needed,
+};
 use rand::{RngExt, seq::index};
 use rand_chacha::ChaCha8Rng;
 
@@ -116,12 +119,6 @@ impl Rest {
         let start = if at == 0 { 0 } else { self.ends[at - 1] };
         &self.bytes[start..self.ends[at]]
     }
-}
-
-/// The least number of records that is the share `msr` of all.
-pub(crate) fn needed(msr: f64, records: u64) -> u64 {
-    // Below 2^53, so that only the product is rounded.
-    (msr * records as f64).ceil() as u64
 }
 
 #[cfg(test)]

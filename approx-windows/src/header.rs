@@ -1,7 +1,9 @@
 //! A window's first message, which tells which one it is, and its last, which tells which records
 //! it has.
 
-use crate::{draw::needed, error::MalformedError, offsets::Offsets, record::Base, stream::Stream};
+use crate::{
+    error::MalformedError, offsets::Offsets, record::Base, sampling::needed, stream::Stream,
+};
 use serde::{Deserialize, Serialize};
 
 /// The first byte of a message: its kind, and the version of its format.

@@ -107,8 +107,8 @@ impl Outbox {
         Ok(())
     }
 
-    /// Sends what there is of a window and wasn't sent, as far as there is room. `window` is the one
-    /// behind those that were sent to their end. Returns whether there was room for all;
+    /// Sends what there is of a window and wasn't sent, as far as there is room. `window` is the
+    /// one behind those that were sent to their end. Returns whether there was room for all;
     /// [`Outbox::changed_fd`] shows when there may be more.
     ///
     /// # Errors

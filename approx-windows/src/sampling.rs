@@ -72,6 +72,12 @@ impl Sampling {
     }
 }
 
+/// The least number of records that is the share `msr` of all.
+pub(crate) fn needed(msr: f64, records: u64) -> u64 {
+    // Below 2^53, so that only the product is rounded.
+    (msr * records as f64).ceil() as u64
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

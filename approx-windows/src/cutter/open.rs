@@ -66,7 +66,7 @@ impl Open {
         draw.push(&self.encoded, rng);
     }
 
-    /// The messages that can be sent while the window is open, without those that were taken before.
+    /// The messages that can be sent while the window is open, without those taken before.
     pub(super) fn take(&mut self) -> Vec<(u8, Vec<u8>)> {
         let groups = self.groups.iter_mut();
         groups.flat_map(|(id, draw)| with_id(*id, draw.take_full())).collect()

@@ -433,8 +433,8 @@ class WindowSender:
         group: str | None = None,
     ) -> None:
         """Takes a record. Offsets ascend. ``timestamp`` is a time with a zone, or seconds since
-        1970. Waits while more than two closed windows aren't confirmed. The record is taken, also if
-        the wait is interrupted."""
+        1970. Waits while more than two closed windows aren't confirmed. The record is taken, also
+        if the wait is interrupted."""
     def flush(self, *, timeout: Seconds | None = None) -> None:
         """Closes the open windows, and waits until all are confirmed."""
     def close(self, *, timeout: Seconds | None = None) -> None:

@@ -5,7 +5,7 @@ use super::{
     client_config,
     ends::Ends,
     metrics,
-    partition::{Cutting, Partition},
+    partition::{Counts, Cutting, Partition},
     records::record,
     rules::{Exact, Rules},
 };
@@ -36,8 +36,10 @@ const HELLO: Duration = Duration::from_secs(15);
 const SETTLE: Duration = Duration::from_secs(10);
 /// The interval of lines about one error that lasts.
 const LOG_INTERVAL: Duration = Duration::from_secs(30);
-/// The records between two looks at the workers.
+/// The most records between two looks at the workers, and the time: messages of an open window are
+/// sent then.
 const BATCH: usize = 500;
+const LOOK: Duration = Duration::from_millis(2);
 /// The share of the memory that records may take between two looks.
 const MEMORY_SHARE: u64 = 16;
 
@@ -58,7 +60,7 @@ pub fn run(config: &SendConfig, options: Options) -> Result<()> {
     let plan = Plan { rule, limits, sampling: sampling.clone() };
     let cutting = Cutting { plan, idle: config.window.idle() };
     // One hello below is for all partitions.
-    let target = Target { peer: config.peer(), sampling, retry: config.atp.retry(), hello: None };
+    let target = Target { peer: config.peer(), sampling, retry: config.atp.retry() };
     let mut client = client_config(config)?;
     if options.until_end {
         // librdkafka names the partition of an end, and not its topic.
@@ -113,6 +115,7 @@ pub fn run(config: &SendConfig, options: Options) -> Result<()> {
         ends: options.until_end.then_some(ends),
         consumer,
         logged: None,
+        unassigned: None,
     };
     let ended = sending.run();
     systemd::stopping();
@@ -128,31 +131,38 @@ struct Sending {
     consumer: BaseConsumer<Assignment>,
     /// The error that was logged last, and when.
     logged: Option<(String, Instant)>,
+    /// Since when there is no partition, or when this is said again.
+    unassigned: Option<Instant>,
 }
 
 impl Sending {
     fn run(&mut self) -> Result<()> {
         while !stop::is_asked() {
             systemd::alive();
-            let (mut wait, mut bytes) = (POLL, 0);
-            for _ in 0..BATCH {
-                match self.consumer.poll(wait) {
-                    None => break,
-                    Some(Ok(message)) => {
-                        bytes += self.take(&message);
-                        if bytes > self.memory_bytes_max / MEMORY_SHARE {
-                            break;
-                        }
-                    }
-                    Some(Err(KafkaError::PartitionEOF(number))) => self.note_end(number),
-                    Some(Err(error)) => self.check(error)?,
-                }
-                wait = Duration::ZERO;
-            }
+            self.read()?;
             self.advance()?;
             if self.has_ended()? {
                 return Ok(());
             }
+        }
+        Ok(())
+    }
+
+    /// Takes the records of a short time.
+    fn read(&mut self) -> Result<()> {
+        let (mut first, mut bytes) = (None::<Instant>, 0);
+        for _ in 0..BATCH {
+            let wait = first.map_or(POLL, |first| LOOK.saturating_sub(first.elapsed()));
+            match self.consumer.poll(wait) {
+                None => break,
+                Some(Ok(message)) => bytes += self.take(&message),
+                Some(Err(KafkaError::PartitionEOF(number))) => self.note_end(number),
+                Some(Err(error)) => self.check(error)?,
+            }
+            if bytes > self.memory_bytes_max / MEMORY_SHARE {
+                break;
+            }
+            first.get_or_insert_with(Instant::now);
         }
         Ok(())
     }
@@ -258,7 +268,7 @@ impl Sending {
     }
 
     /// Commits confirmed windows, closes those of idle partitions, and pauses and resumes.
-    fn advance(&self) -> Result<()> {
+    fn advance(&mut self) -> Result<()> {
         let mut positions = Vec::new();
         let mut state = self.consumer.context().state();
         if let Some(why) = state.failure.take() {
@@ -272,6 +282,15 @@ impl Sending {
             }
         }
         self.bound_memory(&mut state);
+        if !state.partitions.is_empty() {
+            self.unassigned = None;
+        } else if self.unassigned.get_or_insert_with(Instant::now).elapsed() >= LOG_INTERVAL / 3 {
+            self.unassigned = Some(Instant::now() + LOG_INTERVAL);
+            tracing::info!(
+                "no partition is assigned: other members of the group have them all, or one has \
+                 ended without leaving and `session.timeout.ms` isn't over"
+            );
+        }
         drop(state);
         warn_of_commit(commit(&self.consumer, positions, CommitMode::Async));
         Ok(())
@@ -324,16 +343,21 @@ impl Sending {
     /// # Errors
     /// The commit failed: the next run sends these windows again.
     fn end(&self, is_good: bool) -> Result<()> {
+        tracing::info!("ending: waiting for windows on their way");
         let deadline = Instant::now() + if is_good { SETTLE } else { Duration::ZERO };
         let mut state = self.consumer.context().state();
         let partitions = std::mem::take(&mut state.partitions);
+        let mut total: Counts = state.past.values().copied().sum();
         drop(state);
         let mut positions = Vec::new();
         for (key, mut partition) in partitions {
             positions.extend(partition.settle(deadline).map(|position| (key, position)));
+            total += partition.counts();
         }
         let committed = commit(&self.consumer, positions, CommitMode::Sync);
         self.consumer.unsubscribe();
+        let Counts { records, windows, confirmed, .. } = total;
+        tracing::info!(records, windows, confirmed, "ended");
         committed.context("committing offsets failed, so the next run sends these windows again")
     }
 }

@@ -110,7 +110,7 @@ fn send__long_records() -> Result<()> {
         wait_until(&bridge, |metrics| of(metrics, "windows_confirmed_total", 0) == Some(2.0))?;
     assert_eq!(of(&metrics, "refused_records_total", 0), Some(1.0));
     bridge.terminate()?;
-    assert!(bridge.log().contains("offsets=200"), "{}", bridge.log());
+    assert!(bridge.log().contains("records=1 first=200"), "{}", bridge.log());
     let (seen, _) = receiving.end()?;
     assert_eq!(received(&seen, 100).value.as_deref(), Some(&long[..]));
     assert!(!offsets(&seen).contains_key(&200));
