@@ -7,7 +7,9 @@
 mod cell;
 mod chart;
 mod demonstration;
+mod figure;
 mod programs;
+mod rounds;
 mod row;
 mod scheme;
 mod summary;
@@ -54,14 +56,18 @@ pub struct Args {
     #[arg(long, value_name = "SECONDS", default_value = "25",
           value_parser = clap::value_parser!(u32).range(4..=3_600))]
     seconds: u32,
-    /// Number of runs of each cell; each has other records
+    /// Number of runs of each cell, for medians and ranges; each has other records
     #[arg(long, value_name = "COUNT", default_value = "1",
           value_parser = clap::value_parser!(u32).range(1..=100))]
     rounds: u32,
-    /// Rate of the receiver's port; other ports have four times that
-    #[arg(long, value_name = "RATE", default_value = "50mbit",
+    /// Rate of the receiver's port; other ports have five times that
+    #[arg(long, value_name = "RATE", default_value = "200mbit",
           value_parser = quantity::rate_bytes_per_s)]
     rate: u64,
+    /// Bytes of a record's value; shorter ones need more processor time at the same load
+    #[arg(long, value_name = "BYTES", default_value = "1000",
+          value_parser = clap::value_parser!(u32).range(8..=100_000))]
+    value_bytes: u32,
     /// File of results, a line for each cell; cells that are in it aren't measured again [default:
     /// target/bench/kafka.jsonl]
     #[arg(long, value_name = "FILE")]
@@ -110,7 +116,8 @@ fn draw(cells: &[Cell], rows: &Rows, file: &ResultFile) -> Result<()> {
 /// Measures the cells that aren't in the file.
 fn measure(conditions: &Conditions, cells: &[Cell], rows: &mut Rows) -> Result<()> {
     let is_there = |cell: &&Cell| rows.get(cell).is_some_and(Outcome::is_good);
-    let (there, missing): (Vec<&Cell>, Vec<&Cell>) = cells.iter().partition(is_there);
+    let (there, missing): (Vec<&Cell>, Vec<&Cell>) =
+        interleaved(cells).into_iter().partition(is_there);
     let progress = Progress::new();
     if !there.is_empty() {
         let path = rows.path().display();
@@ -140,6 +147,26 @@ fn measure(conditions: &Conditions, cells: &[Cell], rows: &mut Rows) -> Result<(
         rows.add(cell.clone(), outcome)?;
     }
     Ok(())
+}
+
+/// The order of measurement. Rounds come one after the other. In a round, the schemes of a load and
+/// an MSR are neighbors, and each round begins at another cell. A drift of the machine then hits
+/// all schemes alike.
+fn interleaved(cells: &[Cell]) -> Vec<&Cell> {
+    let rounds = cells.iter().map(|cell| cell.round).max().unwrap_or(1) as usize;
+    let of_round = |round: usize| {
+        let mut cells: Vec<&Cell> =
+            cells.iter().filter(|cell| cell.round as usize == round).collect();
+        let all = 1.0;
+        cells.sort_by(|one, other| {
+            let msrs = (one.msr.unwrap_or(all), other.msr.unwrap_or(all));
+            one.load.total_cmp(&other.load).then(msrs.0.total_cmp(&msrs.1))
+        });
+        let first = cells.len() * (round - 1) / rounds;
+        cells.rotate_left(first);
+        cells
+    };
+    (1..=rounds).flat_map(of_round).collect()
 }
 
 /// Fails if a cell has no results.
@@ -173,6 +200,7 @@ fn cells(args: &Args) -> Vec<Cell> {
             round,
             seconds: args.seconds,
             rate_bits_per_s: 8 * args.rate,
+            value_bytes: args.value_bytes,
         };
         cells.push(Cell { seconds: 0, ..cell(None, None, 0.0) });
         for &load in &args.loads {
@@ -234,6 +262,24 @@ mod tests {
     }
 
     #[test]
+    fn interleaved__schemes_are_neighbors_and_rounds_begin_elsewhere() {
+        let cells = cells_of("--msrs 0.5,0.8 --loads 0.5 --rounds 2");
+        let names: Vec<String> = interleaved(&cells).into_iter().map(Cell::name).collect();
+        let round = [
+            "exact traffic alone",
+            "load 0.5, atp, MSR 0.5",
+            "load 0.5, tcp-sample, MSR 0.5",
+            "load 0.5, atp, MSR 0.8",
+            "load 0.5, tcp-sample, MSR 0.8",
+            "load 0.5, tcp-full",
+        ];
+        let second = [&round[3..], &round[..3]].concat();
+        let first = round.iter().map(|name| format!("round 1, {name}"));
+        let expected = first.chain(second.iter().map(|name| format!("round 2, {name}")));
+        assert_eq!(names, expected.collect::<Vec<_>>());
+    }
+
+    #[test]
     fn args__reject_bad_values() {
         for (line, said) in [
             ("--schemes pigeon", "tcp-sample"),
@@ -243,6 +289,7 @@ mod tests {
             ("--seconds 1", "1 is not in 4..=3600"),
             ("--rounds 0", "0 is not in"),
             ("--rate fast", "begin with a number"),
+            ("--value-bytes 7", "7 is not in 8..=100000"),
         ] {
             let refusal = parse_line::<Args>(line).err().unwrap_or_else(|| panic!("`{line}`"));
             assert!(refusal.contains(said), "{line}: {refusal}");
