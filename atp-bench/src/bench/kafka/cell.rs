@@ -23,8 +23,9 @@ use crate::process_state::processor_s;
 pub const EXACT_LOAD: f64 = 0.3;
 /// The bytes of a record beside its value: lengths, times, and its part of a batch's header.
 const RECORD_BYTES: f64 = 15.0;
-/// The bytes on the wire of a full packet, and those of them that are records.
-const PACKET_BYTES: (f64, f64) = (1_514.0, 1_448.0);
+/// The bytes on the wire of a full packet, and those of them that are records. The port's counters
+/// show 1,393 over ATP, and 1,448 over TCP, which sends shorter segments at low loads.
+const PACKET_BYTES: (f64, f64) = (1_514.0, 1_420.0);
 /// The load before windows are measured: the broker's JVM compiles, and control loops settle.
 const WARM_UP_WINDOWS: i64 = 10;
 /// Windows after those that are measured, so that a record closes the last one.
@@ -284,7 +285,7 @@ mod tests {
         let cell = cell(Scheme::Atp, Some(0.8), 1);
         // 6.25 MB/s, of which 70 % are free.
         assert!((records_per_s(&cell) * wire_bytes(100) / (0.5 * 4.375e6) - 1.0).abs() < 1e-9);
-        assert!((wire_bytes(100) - 120.2).abs() < 0.1 && (wire_bytes(1_000) - 1_061.3).abs() < 0.1);
+        assert!((wire_bytes(100) - 122.6).abs() < 0.1 && (wire_bytes(1_000) - 1_082.2).abs() < 0.1);
     }
 
     #[test]

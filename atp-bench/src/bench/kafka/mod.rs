@@ -8,6 +8,7 @@ mod cell;
 mod chart;
 mod demonstration;
 mod figure;
+mod plan;
 mod programs;
 mod rounds;
 mod row;
@@ -84,7 +85,7 @@ pub fn main(args: &Args) -> Result<()> {
     let plot = args.plot.as_deref().map(ResultFile::at).transpose()?;
     let default = || installed::target().join("bench/kafka.jsonl");
     let mut rows = Rows::open(&args.results.clone().unwrap_or_else(default))?;
-    let cells = cells(args);
+    let cells = plan::cells(args);
     measure(&conditions, &cells, &mut rows)?;
     table::print(&cells, &rows);
     note!("Results: {}", rows.path().display());
@@ -117,7 +118,7 @@ fn draw(cells: &[Cell], rows: &Rows, file: &ResultFile) -> Result<()> {
 fn measure(conditions: &Conditions, cells: &[Cell], rows: &mut Rows) -> Result<()> {
     let is_there = |cell: &&Cell| rows.get(cell).is_some_and(Outcome::is_good);
     let (there, missing): (Vec<&Cell>, Vec<&Cell>) =
-        interleaved(cells).into_iter().partition(is_there);
+        plan::interleaved(cells).into_iter().partition(is_there);
     let progress = Progress::new();
     if !there.is_empty() {
         let path = rows.path().display();
@@ -149,26 +150,6 @@ fn measure(conditions: &Conditions, cells: &[Cell], rows: &mut Rows) -> Result<(
     Ok(())
 }
 
-/// The order of measurement. Rounds come one after the other. In a round, the schemes of a load and
-/// an MSR are neighbors, and each round begins at another cell. A drift of the machine then hits
-/// all schemes alike.
-fn interleaved(cells: &[Cell]) -> Vec<&Cell> {
-    let rounds = cells.iter().map(|cell| cell.round).max().unwrap_or(1) as usize;
-    let of_round = |round: usize| {
-        let mut cells: Vec<&Cell> =
-            cells.iter().filter(|cell| cell.round as usize == round).collect();
-        let all = 1.0;
-        cells.sort_by(|one, other| {
-            let msrs = (one.msr.unwrap_or(all), other.msr.unwrap_or(all));
-            one.load.total_cmp(&other.load).then(msrs.0.total_cmp(&msrs.1))
-        });
-        let first = cells.len() * (round - 1) / rounds;
-        cells.rotate_left(first);
-        cells
-    };
-    (1..=rounds).flat_map(of_round).collect()
-}
-
 /// Fails if a cell has no results.
 fn require_success(cells: &[Cell], rows: &Rows) -> Result<()> {
     let failure = |cell: &Cell| {
@@ -189,39 +170,6 @@ fn require_success(cells: &[Cell], rows: &Rows) -> Result<()> {
     Ok(())
 }
 
-/// All cells, each once: of each round, exact traffic alone and then all schemes.
-fn cells(args: &Args) -> Vec<Cell> {
-    let mut cells = Vec::new();
-    for round in 1..=args.rounds {
-        let cell = |scheme, msr, load| Cell {
-            scheme,
-            msr,
-            load,
-            round,
-            seconds: args.seconds,
-            rate_bits_per_s: 8 * args.rate,
-            value_bytes: args.value_bytes,
-        };
-        cells.push(Cell { seconds: 0, ..cell(None, None, 0.0) });
-        for &load in &args.loads {
-            for &scheme in &args.schemes {
-                match scheme.samples() {
-                    true => cells
-                        .extend(args.msrs.iter().map(|&msr| cell(Some(scheme), Some(msr), load))),
-                    false => cells.push(cell(Some(scheme), None, load)),
-                }
-            }
-        }
-    }
-    let mut distinct = Vec::new();
-    for cell in cells {
-        if !distinct.contains(&cell) {
-            distinct.push(cell);
-        }
-    }
-    distinct
-}
-
 fn load(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(load) if load > 0.0 && load <= 4.0 => Ok(load),
@@ -233,51 +181,6 @@ fn load(text: &str) -> Result<f64, String> {
 mod tests {
     use super::*;
     use crate::parse_line::parse_line;
-
-    fn cells_of(line: &str) -> Vec<Cell> {
-        cells(&parse_line::<Args>(line).unwrap())
-    }
-
-    #[test]
-    fn cells__tcp_full_has_no_msr() {
-        let cells = cells_of("");
-        let count = |scheme| cells.iter().filter(|cell| cell.scheme == scheme).count();
-        assert_eq!(count(Some(Scheme::Atp)), 3 * 3);
-        assert_eq!(count(Some(Scheme::TcpSample)), 3 * 3);
-        assert_eq!(count(Some(Scheme::TcpFull)), 3);
-        assert_eq!(count(None), 1);
-    }
-
-    #[test]
-    fn cells__each_once() {
-        let line = "--schemes atp,atp --msrs 0.5,0.5 --loads 1.5 --rounds 2";
-        let names: Vec<String> = cells_of(line).iter().map(Cell::name).collect();
-        let expected = [
-            "round 1, exact traffic alone",
-            "round 1, load 1.5, atp, MSR 0.5",
-            "round 2, exact traffic alone",
-            "round 2, load 1.5, atp, MSR 0.5",
-        ];
-        assert_eq!(names, expected);
-    }
-
-    #[test]
-    fn interleaved__schemes_are_neighbors_and_rounds_begin_elsewhere() {
-        let cells = cells_of("--msrs 0.5,0.8 --loads 0.5 --rounds 2");
-        let names: Vec<String> = interleaved(&cells).into_iter().map(Cell::name).collect();
-        let round = [
-            "exact traffic alone",
-            "load 0.5, atp, MSR 0.5",
-            "load 0.5, tcp-sample, MSR 0.5",
-            "load 0.5, atp, MSR 0.8",
-            "load 0.5, tcp-sample, MSR 0.8",
-            "load 0.5, tcp-full",
-        ];
-        let second = [&round[3..], &round[..3]].concat();
-        let first = round.iter().map(|name| format!("round 1, {name}"));
-        let expected = first.chain(second.iter().map(|name| format!("round 2, {name}")));
-        assert_eq!(names, expected.collect::<Vec<_>>());
-    }
 
     #[test]
     fn args__reject_bad_values() {
@@ -300,7 +203,8 @@ mod tests {
     fn require_success__names_the_cells_that_failed() {
         let folder = tempfile::tempdir().unwrap();
         let mut rows = Rows::open(&folder.path().join("rows.jsonl")).unwrap();
-        let cells = cells_of("--schemes atp --msrs 0.5 --loads 1.5");
+        let line = "--schemes atp --msrs 0.5 --loads 1.5";
+        let cells = plan::cells(&parse_line::<Args>(line).unwrap());
         rows.add(cells[0].clone(), Outcome::new()).unwrap();
         rows.add(cells[1].clone(), Outcome::failure("it fell".to_owned())).unwrap();
         let refusal = require_success(&cells, &rows).unwrap_err().to_string();
