@@ -25,8 +25,8 @@ const MSR: f64 = 0.8;
 const LOAD: f64 = 1.1;
 /// Enough windows of four partitions for a 99th percentile.
 const SECONDS: u32 = 25;
-/// Exact requests wait longer behind the queue of a slow port, and long values need little processor
-/// time: differences show on a busy machine too.
+/// Exact requests wait longer behind the queue of a slow port, and long values need little
+/// processor time: differences show on a busy machine too.
 const RATE_BITS_PER_S: u64 = 50_000_000;
 const VALUE_BYTES: u32 = 1_000;
 
