@@ -4,10 +4,11 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod bench;
-mod chart_style;
+mod chart;
 mod faults_table;
 mod installed;
 mod job;
+mod machine_state;
 mod median;
 #[cfg(test)]
 mod parse_line;

@@ -1,20 +1,18 @@
 //! The picture of the main job, as SVG. The left half shows each scheme's completion time and the
 //! ideal; the right half shows the distribution of exact request times, by scheme and alone.
 
-use anyhow::{Result, anyhow};
-use plotters::coord::Shift;
+use anyhow::Result;
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
 
-use crate::chart_style::{
-    BLUE, Failure, GRAY, GREEN, LIGHT, ORANGE, PURPLE, SKY, TEXT, VERMILION, style, title,
+use crate::chart::{
+    self, Area, BLUE, Failure, GRAY, GREEN, LIGHT, ORANGE, PURPLE, SKY, TEXT, VERMILION, style,
+    write, write_title,
 };
 use crate::job::scheme_name::SchemeName;
 
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-
-/// The size in pixels. A page of the book shows the picture 800 pixels wide.
-const SIZE: (u32, u32) = (1_000, 490);
+/// The height in pixels.
+const HEIGHT: u32 = 490;
 const LEFT: i32 = 450;
 /// The height of a row of the legend. The legend stands above the plot, so that it hides no curve.
 const LEGEND_ROW: i32 = 22;
@@ -50,22 +48,15 @@ impl Chart {
     /// # Errors
     /// The drawing library failed.
     pub fn svg(&self) -> Result<String> {
-        let mut text = String::new();
-        let area = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
-        self.draw(&area).map_err(|error| anyhow!("can't draw the chart: {error}"))?;
-        drop(area);
-        Ok(text)
+        chart::svg(HEIGHT, |area| self.draw(area))
     }
 
     fn draw(&self, area: &Area<'_>) -> Result<(), Failure> {
-        area.fill(&WHITE)?;
         area.draw(&Text::new(self.title.clone(), (16, 14), style(TEXT, &DARK, HPos::Left)))?;
         let (_, below) = area.split_vertically(44);
         let (left, right) = below.split_horizontally(LEFT);
         self.draw_completion(&left)?;
-        self.draw_times(&right)?;
-        area.present()?;
-        Ok(())
+        self.draw_times(&right)
     }
 
     /// Draws a bar for each scheme, and a line for the ideal.
@@ -75,7 +66,7 @@ impl Chart {
         const FROM: i32 = 16;
         const TO: i32 = LEFT - 110;
         let (_, height) = area.dim_in_pixel();
-        area.draw(&Text::new("Completion of the job", (FROM, 8), title()))?;
+        write_title(area, "Completion of the job", (FROM, 8))?;
         let longest = self.schemes.iter().map(|scheme| scheme.completion_s);
         let longest = longest.fold(self.ideal_s, f64::max).max(1e-9);
         let x = |seconds: f64| FROM + (f64::from(TO - FROM) * seconds / longest) as i32;
@@ -84,14 +75,13 @@ impl Chart {
         let bottom = TOP + room * self.schemes.len() as i32 - 14;
         for (result, y) in self.schemes.iter().zip((TOP..).step_by(room as usize)) {
             let color = color(result.scheme);
-            area.draw(&Text::new(label(result), (FROM, y), style(TEXT, &BLACK, HPos::Left)))?;
+            write(area, label(result), (FROM, y), HPos::Left)?;
             let bar = [(FROM, y + 22), (x(result.completion_s), y + 22 + BAR)];
             let fill = if result.falls_short { color.mix(0.35).filled() } else { color.filled() };
             area.draw(&Rectangle::new(bar, fill))?;
             let seconds = format!("{:.2} s", result.completion_s);
             let end = x(result.completion_s).max(x(self.ideal_s)) + 8;
-            let at = (end, y + 25);
-            area.draw(&Text::new(seconds, at, style(TEXT, &BLACK, HPos::Left)))?;
+            write(area, seconds, (end, y + 25), HPos::Left)?;
         }
         // Draw the line beside the bars only, so that it crosses no text.
         let at = x(self.ideal_s);
@@ -106,13 +96,12 @@ impl Chart {
             true => (format!("ideal: {:.2} s ¦", self.ideal_s), HPos::Right),
             false => (format!("¦ ideal: {:.2} s", self.ideal_s), HPos::Left),
         };
-        area.draw(&Text::new(ideal, (at, TOP - 32), style(TEXT, &BLACK, side)))?;
-        Ok(())
+        write(area, ideal, (at, TOP - 32), side)
     }
 
     /// Draws the share of exact requests that were answered within a time.
     fn draw_times(&self, area: &Area<'_>) -> Result<(), Failure> {
-        area.draw(&Text::new("Exact requests answered within a time", (16, 8), title()))?;
+        write_title(area, "Exact requests answered within a time", (16, 8))?;
         let lines: Vec<(String, RGBColor, &[f64])> = self
             .schemes
             .iter()

@@ -12,20 +12,20 @@ use super::programs::{self, PARTITIONS, Receivers, Times, WINDOW_MS};
 use super::row::{Cell, Outcome, Processor};
 use super::scheme::Scheme;
 use super::summary::Span;
-use crate::bench::laws::machine_load;
 use crate::job::clock;
 use crate::job::exact::{self, Load, Window};
 use crate::job::exact_traffic::Traffic;
 use crate::job::progress::Progress;
+use crate::machine_state::{ProcessorTime, machine_load};
 use crate::process_state::processor_s;
 
 /// The share of the receiver's port that exact traffic uses.
 pub const EXACT_LOAD: f64 = 0.3;
-/// The rate of the other ports and NICs, over that of the receiver's.
-const FASTER: u64 = 4;
-/// The bytes of a record on the wire: a value of 100 bytes, its lengths, and its part of headers.
-/// The port's counters show 122 over ATP, and 125 over TCP where it sends many short segments.
-const WIRE_BYTES: f64 = 120.0;
+/// The bytes of a record beside its value: lengths, times, and its part of a batch's header.
+const RECORD_BYTES: f64 = 15.0;
+/// The bytes on the wire of a full packet, and those of them that are records. The port's counters
+/// show 1,393 over ATP, and 1,448 over TCP, which sends shorter segments at low loads.
+const PACKET_BYTES: (f64, f64) = (1_514.0, 1_420.0);
 /// The load before windows are measured: the broker's JVM compiles, and control loops settle.
 const WARM_UP_WINDOWS: i64 = 10;
 /// Windows after those that are measured, so that a record closes the last one.
@@ -53,7 +53,7 @@ impl Conditions {
     pub fn measure(&self, cell: &Cell, progress: &Progress) -> Result<Outcome> {
         let begun = Instant::now();
         let machine_load = machine_load()?;
-        let mut testbed = Testbed::build(&network(cell.rate_bits_per_s))?;
+        let mut testbed = Testbed::build(&network(cell))?;
         let mut outcome = match cell.scheme {
             None => alone(cell, &testbed)?,
             Some(scheme) => self.carry(cell, scheme, &mut testbed, progress)?,
@@ -105,14 +105,14 @@ impl Conditions {
         let mut producer = programs::start_producer(cell, host, records_per_s, times)?;
         progress.begin_windows(&cell.name(), span.count());
         let measured = measured_time(span)?;
-        let mut port: Vec<(u64, u64)> = Vec::new();
+        let mut looks: Vec<Look> = Vec::new();
         loop {
             let lines = programs::lines(&receivers.receiver)?;
             let answered = span.answers(&lines).len();
             progress.delivered(answered);
-            let now_ns = clock::now_ns();
-            if [measured.from_ns, measured.to_ns].get(port.len()).is_some_and(|at| now_ns >= *at) {
-                port.push((now_ns, sent_bytes(testbed)?));
+            let is_due = |at: &u64| clock::now_ns() >= *at;
+            if [measured.from_ns, measured.to_ns].get(looks.len()).is_some_and(is_due) {
+                looks.push(Look::now(testbed)?);
             }
             let has_ended = !producer.is_running()?;
             let is_late = now_ms()? > times.end_ms + DRAIN.as_millis() as i64;
@@ -138,9 +138,8 @@ impl Conditions {
             receiver: after.receiver - before.receiver,
             daemons: after.daemons - before.daemons,
         };
-        if let [(from_ns, from), (to_ns, to)] = port[..] {
-            let seconds = clock::seconds_between(from_ns, to_ns);
-            outcome.port_bytes_per_s = ((to - from) as f64 / seconds).round();
+        if let [from, to] = looks[..] {
+            outcome.add_looks(from, to);
         }
         outcome.exact_ms = rounded(exact::times_ms(&requests.times_ns, &[measured]));
         outcome.exact_unanswered = requests.unanswered;
@@ -150,13 +149,36 @@ impl Conditions {
 }
 
 /// The first sender has the broker, the second one sends exact requests.
-fn network(rate_bits_per_s: u64) -> Options {
+fn network(cell: &Cell) -> Options {
     Options {
         senders: 2,
-        rate_bits_per_s: FASTER * rate_bits_per_s,
-        nic_rate_bits_per_s: FASTER * rate_bits_per_s,
-        receiver_rate_bits_per_s: Some(rate_bits_per_s),
+        rate_bits_per_s: cell.others_rate_bits_per_s(),
+        nic_rate_bits_per_s: cell.others_rate_bits_per_s(),
+        receiver_rate_bits_per_s: Some(cell.rate_bits_per_s),
         profile: Profile::default(),
+    }
+}
+
+/// The state of the port and of the processors at a time.
+#[derive(Clone, Copy)]
+struct Look {
+    at_ns: u64,
+    port_bytes: u64,
+    processor: ProcessorTime,
+}
+
+impl Look {
+    fn now(testbed: &Testbed) -> Result<Look> {
+        let processor = ProcessorTime::now()?;
+        Ok(Look { at_ns: clock::now_ns(), port_bytes: sent_bytes(testbed)?, processor })
+    }
+}
+
+impl Outcome {
+    fn add_looks(&mut self, from: Look, to: Look) {
+        let seconds = clock::seconds_between(from.at_ns, to.at_ns);
+        self.port_bytes_per_s = ((to.port_bytes - from.port_bytes) as f64 / seconds).round();
+        self.idle = to.processor.idle_share_since(from.processor);
     }
 }
 
@@ -169,25 +191,34 @@ fn start_exact(cell: &Cell, testbed: &Testbed) -> Result<Traffic> {
 fn alone(cell: &Cell, testbed: &Testbed) -> Result<Outcome> {
     let traffic = start_exact(cell, testbed)?;
     thread::sleep(Duration::from_secs(1));
-    let from_ns = clock::now_ns();
+    let from = Look::now(testbed)?;
     let until = Instant::now() + ALONE;
     while Instant::now() < until {
         ensure!(!interrupt::interrupted(), "interrupted");
         thread::sleep(LOOK_UP);
     }
-    let window = Window { from_ns, to_ns: clock::now_ns() };
+    let to = Look::now(testbed)?;
+    let window = Window { from_ns: from.at_ns, to_ns: to.at_ns };
     let requests = traffic.finish()?;
-    Ok(Outcome {
+    let mut outcome = Outcome {
         exact_ms: rounded(exact::times_ms(&requests.times_ns, &[window])),
         exact_unanswered: requests.unanswered,
         ..Outcome::new()
-    })
+    };
+    outcome.add_looks(from, to);
+    Ok(outcome)
 }
 
 /// The offered records per second.
 fn records_per_s(cell: &Cell) -> f64 {
     let free_bytes_per_s = (1.0 - EXACT_LOAD) * cell.rate_bits_per_s as f64 / 8.0;
-    cell.load * free_bytes_per_s / WIRE_BYTES
+    cell.load * free_bytes_per_s / wire_bytes(cell.value_bytes)
+}
+
+/// The bytes of a record on the wire to the receiver.
+fn wire_bytes(value_bytes: u32) -> f64 {
+    let (all, records) = PACKET_BYTES;
+    (f64::from(value_bytes) + RECORD_BYTES) * all / records
 }
 
 /// The event times of a load that begins soon, and the windows that are measured.
@@ -253,7 +284,8 @@ mod tests {
     fn records_per_s__leaves_room_for_exact_traffic() {
         let cell = cell(Scheme::Atp, Some(0.8), 1);
         // 6.25 MB/s, of which 70 % are free.
-        assert!((records_per_s(&cell) * WIRE_BYTES / (0.5 * 4.375e6) - 1.0).abs() < 1e-9);
+        assert!((records_per_s(&cell) * wire_bytes(100) / (0.5 * 4.375e6) - 1.0).abs() < 1e-9);
+        assert!((wire_bytes(100) - 122.6).abs() < 0.1 && (wire_bytes(1_000) - 1_082.2).abs() < 0.1);
     }
 
     #[test]

@@ -1,18 +1,15 @@
 //! The picture, as SVG: a panel for each load, with a line for each scheme and MSR. Points on two
 //! logarithmic scales show the latency of answers and the times of exact requests.
 
-use anyhow::{Result, anyhow};
-use plotters::coord::Shift;
+use anyhow::Result;
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
 
 use super::scheme::Scheme;
-use crate::chart_style::{BLUE, Failure, GRAY, LIGHT, ORANGE, TEXT, VERMILION, style, title};
+use crate::chart::{
+    self, Area, BLUE, Failure, GRAY, LIGHT, ORANGE, VERMILION, svg_of_bands, write_title,
+};
 
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-
-/// A page of the book shows the picture 800 pixels wide.
-const WIDTH: u32 = 1_000;
 const LINE: i32 = 24;
 /// The title of a panel, the names of the scales, and a flag.
 const HEAD: i32 = 84;
@@ -55,24 +52,8 @@ struct Scale {
 /// # Errors
 /// The drawing library failed.
 pub fn svg(panels: &[Panel]) -> Result<String> {
-    let heights: Vec<u32> = panels.iter().map(Panel::height).collect();
-    let mut text = String::new();
-    let size = (WIDTH, heights.iter().sum::<u32>().max(1));
-    let area = SVGBackend::with_string(&mut text, size).into_drawing_area();
-    let draw = || -> Result<(), Failure> {
-        area.fill(&WHITE)?;
-        let mut rest = area.clone();
-        for (panel, height) in panels.iter().zip(heights) {
-            let (this, below) = rest.split_vertically(height);
-            rest = below;
-            panel.draw(&this)?;
-        }
-        area.present()?;
-        Ok(())
-    };
-    draw().map_err(|error| anyhow!("can't draw the chart: {error}"))?;
-    drop(area);
-    Ok(text)
+    let bands: Vec<(u32, &Panel)> = panels.iter().map(|panel| (panel.height(), panel)).collect();
+    svg_of_bands(&bands, |area, panel| panel.draw(area))
 }
 
 impl Panel {
@@ -82,10 +63,8 @@ impl Panel {
 
     fn draw(&self, area: &Area<'_>) -> Result<(), Failure> {
         let below = HEAD + LINE * self.marks.len() as i32;
-        let write = |text: &str, x: i32, y: i32, side: HPos| {
-            area.draw(&Text::new(text.to_owned(), (x, y), style(TEXT, &BLACK, side)))
-        };
-        area.draw(&Text::new(self.title.clone(), (LABEL, 8), title()))?;
+        let write = |text: &str, x: i32, y: i32, side: HPos| chart::write(area, text, (x, y), side);
+        write_title(area, &self.title, (LABEL, 8))?;
         write("from a window's end to its answer, median", LATENCY.from, 36, HPos::Left)?;
         write("exact requests, 99th percentile", EXACT.from, 36, HPos::Left)?;
         for scale in [&LATENCY, &EXACT] {
@@ -108,12 +87,7 @@ impl Panel {
             let point = |scale: &Scale, ms: f64| -> Result<(), Failure> {
                 let x = scale.place(ms);
                 area.draw(&Circle::new((x, y), POINT, mark.color().filled()))?;
-                area.draw(&Text::new(
-                    in_words(ms),
-                    (x + POINT + 4, top),
-                    style(TEXT, &BLACK, HPos::Left),
-                ))?;
-                Ok(())
+                write(&in_words(ms), x + POINT + 4, top, HPos::Left)
             };
             if let Some(ms) = mark.latency_ms {
                 point(&LATENCY, ms)?;

@@ -7,7 +7,10 @@
 mod cell;
 mod chart;
 mod demonstration;
+mod figure;
+mod plan;
 mod programs;
+mod rounds;
 mod row;
 mod scheme;
 mod summary;
@@ -54,14 +57,18 @@ pub struct Args {
     #[arg(long, value_name = "SECONDS", default_value = "25",
           value_parser = clap::value_parser!(u32).range(4..=3_600))]
     seconds: u32,
-    /// Number of runs of each cell; each has other records
+    /// Number of runs of each cell, for medians and ranges; each has other records
     #[arg(long, value_name = "COUNT", default_value = "1",
           value_parser = clap::value_parser!(u32).range(1..=100))]
     rounds: u32,
-    /// Rate of the receiver's port; other ports have four times that
-    #[arg(long, value_name = "RATE", default_value = "50mbit",
+    /// Rate of the receiver's port; other ports have five times that
+    #[arg(long, value_name = "RATE", default_value = "200mbit",
           value_parser = quantity::rate_bytes_per_s)]
     rate: u64,
+    /// Bytes of a record's value; shorter ones need more processor time at the same load
+    #[arg(long, value_name = "BYTES", default_value = "1000",
+          value_parser = clap::value_parser!(u32).range(8..=100_000))]
+    value_bytes: u32,
     /// File of results, a line for each cell; cells that are in it aren't measured again [default:
     /// target/bench/kafka.jsonl]
     #[arg(long, value_name = "FILE")]
@@ -78,7 +85,7 @@ pub fn main(args: &Args) -> Result<()> {
     let plot = args.plot.as_deref().map(ResultFile::at).transpose()?;
     let default = || installed::target().join("bench/kafka.jsonl");
     let mut rows = Rows::open(&args.results.clone().unwrap_or_else(default))?;
-    let cells = cells(args);
+    let cells = plan::cells(args);
     measure(&conditions, &cells, &mut rows)?;
     table::print(&cells, &rows);
     note!("Results: {}", rows.path().display());
@@ -110,7 +117,8 @@ fn draw(cells: &[Cell], rows: &Rows, file: &ResultFile) -> Result<()> {
 /// Measures the cells that aren't in the file.
 fn measure(conditions: &Conditions, cells: &[Cell], rows: &mut Rows) -> Result<()> {
     let is_there = |cell: &&Cell| rows.get(cell).is_some_and(Outcome::is_good);
-    let (there, missing): (Vec<&Cell>, Vec<&Cell>) = cells.iter().partition(is_there);
+    let (there, missing): (Vec<&Cell>, Vec<&Cell>) =
+        plan::interleaved(cells).into_iter().partition(is_there);
     let progress = Progress::new();
     if !there.is_empty() {
         let path = rows.path().display();
@@ -162,38 +170,6 @@ fn require_success(cells: &[Cell], rows: &Rows) -> Result<()> {
     Ok(())
 }
 
-/// All cells, each once: of each round, exact traffic alone and then all schemes.
-fn cells(args: &Args) -> Vec<Cell> {
-    let mut cells = Vec::new();
-    for round in 1..=args.rounds {
-        let cell = |scheme, msr, load| Cell {
-            scheme,
-            msr,
-            load,
-            round,
-            seconds: args.seconds,
-            rate_bits_per_s: 8 * args.rate,
-        };
-        cells.push(Cell { seconds: 0, ..cell(None, None, 0.0) });
-        for &load in &args.loads {
-            for &scheme in &args.schemes {
-                match scheme.samples() {
-                    true => cells
-                        .extend(args.msrs.iter().map(|&msr| cell(Some(scheme), Some(msr), load))),
-                    false => cells.push(cell(Some(scheme), None, load)),
-                }
-            }
-        }
-    }
-    let mut distinct = Vec::new();
-    for cell in cells {
-        if !distinct.contains(&cell) {
-            distinct.push(cell);
-        }
-    }
-    distinct
-}
-
 fn load(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(load) if load > 0.0 && load <= 4.0 => Ok(load),
@@ -206,33 +182,6 @@ mod tests {
     use super::*;
     use crate::parse_line::parse_line;
 
-    fn cells_of(line: &str) -> Vec<Cell> {
-        cells(&parse_line::<Args>(line).unwrap())
-    }
-
-    #[test]
-    fn cells__tcp_full_has_no_msr() {
-        let cells = cells_of("");
-        let count = |scheme| cells.iter().filter(|cell| cell.scheme == scheme).count();
-        assert_eq!(count(Some(Scheme::Atp)), 3 * 3);
-        assert_eq!(count(Some(Scheme::TcpSample)), 3 * 3);
-        assert_eq!(count(Some(Scheme::TcpFull)), 3);
-        assert_eq!(count(None), 1);
-    }
-
-    #[test]
-    fn cells__each_once() {
-        let line = "--schemes atp,atp --msrs 0.5,0.5 --loads 1.5 --rounds 2";
-        let names: Vec<String> = cells_of(line).iter().map(Cell::name).collect();
-        let expected = [
-            "round 1, exact traffic alone",
-            "round 1, load 1.5, atp, MSR 0.5",
-            "round 2, exact traffic alone",
-            "round 2, load 1.5, atp, MSR 0.5",
-        ];
-        assert_eq!(names, expected);
-    }
-
     #[test]
     fn args__reject_bad_values() {
         for (line, said) in [
@@ -243,6 +192,7 @@ mod tests {
             ("--seconds 1", "1 is not in 4..=3600"),
             ("--rounds 0", "0 is not in"),
             ("--rate fast", "begin with a number"),
+            ("--value-bytes 7", "7 is not in 8..=100000"),
         ] {
             let refusal = parse_line::<Args>(line).err().unwrap_or_else(|| panic!("`{line}`"));
             assert!(refusal.contains(said), "{line}: {refusal}");
@@ -253,7 +203,8 @@ mod tests {
     fn require_success__names_the_cells_that_failed() {
         let folder = tempfile::tempdir().unwrap();
         let mut rows = Rows::open(&folder.path().join("rows.jsonl")).unwrap();
-        let cells = cells_of("--schemes atp --msrs 0.5 --loads 1.5");
+        let line = "--schemes atp --msrs 0.5 --loads 1.5";
+        let cells = plan::cells(&parse_line::<Args>(line).unwrap());
         rows.add(cells[0].clone(), Outcome::new()).unwrap();
         rows.add(cells[1].clone(), Outcome::failure("it fell".to_owned())).unwrap();
         let refusal = require_success(&cells, &rows).unwrap_err().to_string();

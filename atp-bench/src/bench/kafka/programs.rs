@@ -17,8 +17,6 @@ use crate::installed;
 
 pub const PARTITIONS: u32 = 4;
 pub const WINDOW_MS: u64 = 1_000;
-/// The bytes of a record's value.
-pub const RECORD_BYTES: usize = 100;
 const TOPIC: &str = "readings";
 pub const BROKER_PORT: u16 = 9_092;
 const WINDOWS_PORT: u16 = 4_747;
@@ -97,7 +95,7 @@ fn write_config(cell: &Cell, testbed: &Testbed, peer: SocketAddr) -> Result<Path
     let daemon = match testbed.control_socket(broker) {
         Some(socket) => format!("daemon = {:?}", socket.display().to_string()),
         None => {
-            let rate = 4 * cell.rate_bits_per_s / 8;
+            let rate = cell.others_rate_bits_per_s() / 8;
             format!("daemon = false\nrate_max_bytes_per_s = {rate}")
         }
     };
@@ -127,7 +125,7 @@ pub fn start_producer(
         ("--partitions", PARTITIONS.to_string()),
         ("--records-per-s", records_per_s.to_string()),
         ("--share", topic_share(cell).to_string()),
-        ("--bytes", RECORD_BYTES.to_string()),
+        ("--bytes", cell.value_bytes.to_string()),
         ("--seed", cell.round.to_string()),
         ("--begin-ms", times.begin_ms.to_string()),
         ("--end-ms", times.end_ms.to_string()),

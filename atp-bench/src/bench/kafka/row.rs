@@ -7,7 +7,9 @@ use super::scheme::Scheme;
 
 /// The version of the benchmark. Raise it when the network or the load changes: rows of older
 /// versions are then measured again.
-const DEFINITION: u32 = 1;
+const DEFINITION: u32 = 2;
+/// The rate of the other ports and NICs, over that of the receiver's.
+const FASTER: u64 = 5;
 /// Seconds per second by which answers may fall behind. A scheme that is slower than its load by
 /// more than this share doesn't keep up.
 const LAG_GROWTH_MAX: f64 = 0.01;
@@ -27,6 +29,13 @@ pub struct Cell {
     /// Windows that are measured of each partition.
     pub seconds: u32,
     pub rate_bits_per_s: u64,
+    /// The bytes of a record's value.
+    #[serde(default = "value_bytes_of_definition_1")]
+    pub value_bytes: u32,
+}
+
+fn value_bytes_of_definition_1() -> u32 {
+    100
 }
 
 /// The results of a cell.
@@ -59,6 +68,10 @@ pub struct Outcome {
     /// What the switch's port sent to the receiver while windows were measured, exact requests
     /// included.
     pub port_bytes_per_s: f64,
+    /// The share of the processors' time without work while windows were measured. Other programs
+    /// of this machine lower it too.
+    #[serde(default)]
+    pub idle: Option<f64>,
     /// Times of the exact requests that were due while windows were measured.
     pub exact_ms: Vec<f64>,
     /// Exact requests without an answer. Their times are among the others.
@@ -109,6 +122,11 @@ impl Cell {
         format!("round {}, load {}, {}{msr}", self.round, self.load, scheme.name())
     }
 
+    /// The rate of the ports and NICs of all hosts but the receiver.
+    pub fn others_rate_bits_per_s(&self) -> u64 {
+        FASTER * self.rate_bits_per_s
+    }
+
     /// Whether both are the same but for the round.
     pub fn is_alike(&self, other: &Cell) -> bool {
         Cell { round: other.round, ..self.clone() } == *other
@@ -157,7 +175,8 @@ pub mod tests {
 
     pub fn cell(scheme: Scheme, msr: Option<f64>, round: u32) -> Cell {
         let rate_bits_per_s = 50_000_000;
-        Cell { scheme: Some(scheme), msr, load: 0.5, round, seconds: 20, rate_bits_per_s }
+        let (load, seconds, value_bytes) = (0.5, 20, 100);
+        Cell { scheme: Some(scheme), msr, load, round, seconds, rate_bits_per_s, value_bytes }
     }
 
     /// An outcome with latencies from `first_ms` on.
@@ -170,6 +189,8 @@ pub mod tests {
             received: 800,
             processed: 900,
             processor_s: Processor { bridge: 0.5, receiver: 0.25, daemons: 0.25 },
+            port_bytes_per_s: 5e6,
+            idle: Some(0.25),
             exact_ms: vec![2.0; 200],
             ..Outcome::new()
         }

@@ -1,6 +1,5 @@
 //! Measures one cell of the grid.
 
-use std::fs;
 use std::net::Ipv4Addr;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -17,6 +16,7 @@ use crate::job::progress::Progress;
 use crate::job::protocol::{JobSpec, ReceiverReport, SenderReport};
 use crate::job::scheme_name::SchemeName;
 use crate::job::session::{Crew, START_LEAD_NS, dropped_share};
+use crate::machine_state::machine_load;
 use testbed::Testbed;
 
 /// The parameters of a cell.
@@ -218,13 +218,6 @@ fn jain<const N: usize>(shares: [f64; N]) -> f64 {
     let sum: f64 = shares.iter().sum();
     let squares: f64 = shares.iter().map(|share| share * share).sum();
     if squares > 0.0 { sum * sum / (N as f64 * squares) } else { 0.0 }
-}
-
-/// The kernel's load average over the last minute.
-pub fn machine_load() -> Result<f64> {
-    let text = fs::read_to_string("/proc/loadavg")?;
-    let first = text.split_whitespace().next().context("an empty /proc/loadavg")?;
-    Ok(first.parse()?)
 }
 
 impl Run {

@@ -20,7 +20,7 @@ use super::options::{DaemonOption, JsonOption, require_root};
 use crate::job;
 use crate::job::messages::Messages;
 use crate::job::progress::Progress;
-pub use cell::machine_load;
+use crate::machine_state::machine_load;
 use cell::{Cell, Conditions, Run};
 use setting::Setting;
 use summary::Results;
@@ -109,7 +109,7 @@ pub fn main(args: &Args) -> Result<()> {
     for note in testbed.notes() {
         say!("switch: {note}");
     }
-    let load_before = cell::machine_load()?;
+    let load_before = machine_load()?;
     let cells = measure(args, &launch, &mut testbed)?;
     drop(testbed);
     let results = Results::new(args.rate, args.load, &args.epoch, load_before, cells);

@@ -15,6 +15,7 @@ use super::{program_output, table};
 use crate::installed;
 use crate::job;
 use crate::job::scheme_name::SchemeName;
+use crate::machine_state::machine_load;
 use testbed::interrupt;
 
 #[derive(clap::Args)]
@@ -104,7 +105,7 @@ pub fn main(args: &Args) -> Result<()> {
     let json = args.json.open()?;
     require_root("runs a daemon in each of its hosts")?;
     let launch = args.daemon.launch()?;
-    let load = super::laws::machine_load()?;
+    let load = machine_load()?;
     let kernel = kernel::measure(args, &launch)?;
     note!("round trip on the idle testbed: {:.0} us", kernel.idle_rtt_us);
     note!("load of the machine at the start: {load:.2} on {} processors", processors()?);

@@ -10,10 +10,10 @@ use testbed::{Host, Launch, Testbed, interrupt};
 use super::rank::{self, Trained};
 use super::row::{Cell, Outcome};
 use super::scheme::Scheme;
-use crate::bench::laws::machine_load;
 use crate::job::clock;
 use crate::job::exact::{self, Requests, Window};
 use crate::job::exact_traffic::Traffic;
+use crate::machine_state::machine_load;
 
 /// The port of PyTorch's store on the first rank's host.
 const STORE_PORT: u16 = 29_500;

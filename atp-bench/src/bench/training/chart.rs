@@ -1,21 +1,17 @@
 //! The picture of trainings, as SVG: accuracy over training time, a panel for each table. A flag
 //! above a panel names a scheme, and stands at the time when it reached the target.
 
-use anyhow::{Result, anyhow};
-use plotters::coord::Shift;
+use anyhow::Result;
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
 
 use super::row::TARGET_ACCURACY;
 use super::scheme::SCHEMES;
-use crate::chart_style::{
-    BLUE, Failure, GRAY, GREEN, LIGHT, ORANGE, PURPLE, SKY, TEXT, VERMILION, style, title,
+use crate::chart::{
+    Area, BLUE, Failure, GRAY, GREEN, LIGHT, ORANGE, PURPLE, SKY, TEXT, VERMILION, WIDTH, style,
+    svg_of_bands, write, write_title,
 };
 
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-
-/// A page of the book shows the picture 800 pixels wide.
-const WIDTH: u32 = 1_000;
 const COLUMNS: usize = 2;
 const PLOT_HEIGHT: u32 = 280;
 /// The height of a row of flags.
@@ -76,35 +72,19 @@ struct Flag {
 pub fn svg(panels: &[Panel]) -> Result<String> {
     let columns = COLUMNS.min(panels.len()).max(1);
     let width = WIDTH / columns as u32;
-    let rows: Vec<&[Panel]> = panels.chunks(columns).collect();
-    let flagged: Vec<Vec<Vec<Flag>>> =
-        rows.iter().map(|row| row.iter().map(|panel| panel.flags(width)).collect()).collect();
-    let flag_rows =
-        |flags: &Vec<Vec<Flag>>| flags.iter().flatten().map(|flag| flag.row + 1).max().unwrap_or(0);
-    let heights: Vec<u32> = flagged
-        .iter()
-        .map(|flags| PLOT_HEIGHT + (TITLE_HEIGHT + ROW * flag_rows(flags)) as u32)
-        .collect();
-    let mut text = String::new();
-    let size = (WIDTH, heights.iter().sum::<u32>().max(1));
-    let area = SVGBackend::with_string(&mut text, size).into_drawing_area();
-    let draw = || -> Result<(), Failure> {
-        area.fill(&WHITE)?;
-        let mut rest = area.clone();
-        for ((row, flags), height) in rows.iter().zip(&flagged).zip(&heights) {
-            let (this, below) = rest.split_vertically(*height);
-            rest = below;
-            for ((panel, flags), part) in row.iter().zip(flags).zip(this.split_evenly((1, columns)))
-            {
-                panel.draw(&part, flags)?;
-            }
-        }
-        area.present()?;
-        Ok(())
-    };
-    draw().map_err(|error| anyhow!("can't draw the chart: {error}"))?;
-    drop(area);
-    Ok(text)
+    let rows: Vec<_> = panels.chunks(columns).map(|panels| row(panels, width)).collect();
+    svg_of_bands(&rows, |area, flagged| {
+        let parts = area.split_evenly((1, columns));
+        flagged.iter().zip(parts).try_for_each(|((panel, flags), part)| panel.draw(&part, flags))
+    })
+}
+
+/// A row of panels with their flags, and its height.
+fn row(panels: &[Panel], width: u32) -> (u32, Vec<(&Panel, Vec<Flag>)>) {
+    let flagged: Vec<_> = panels.iter().map(|panel| (panel, panel.flags(width))).collect();
+    let flags = flagged.iter().flat_map(|(_, flags)| flags);
+    let flag_rows = flags.map(|flag| flag.row + 1).max().unwrap_or(0);
+    (PLOT_HEIGHT + (TITLE_HEIGHT + ROW * flag_rows) as u32, flagged)
 }
 
 impl Panel {
@@ -153,7 +133,7 @@ impl Panel {
         let (_, height) = area.dim_in_pixel();
         let bottom = height as i32 - BELOW;
         let top = height as i32 - PLOT_HEIGHT as i32 + 8;
-        area.draw(&Text::new(self.title.clone(), (16, 8), title()))?;
+        write_title(area, &self.title, (16, 8))?;
         let mut chart = ChartBuilder::on(area)
             .margin_top(top)
             .margin_right(RIGHT)
@@ -198,8 +178,7 @@ impl Panel {
             // A pole of another flag may pass behind.
             area.draw(&Rectangle::new([(from + 1, y), (to - 1, y + ROW - 2)], WHITE.filled()))?;
             let (side, x) = if flag.is_left { (HPos::Right, -5) } else { (HPos::Left, 5) };
-            let text = Text::new(flag.text.clone(), (flag.x + x, y), style(TEXT, &BLACK, side));
-            area.draw(&text)?;
+            write(area, &flag.text, (flag.x + x, y), side)?;
         }
         Ok(())
     }

@@ -5,7 +5,7 @@ use super::chart::{Curve, Panel};
 use super::row::{Cell, Evaluation, Outcome, Rows};
 use super::scenario::Scenario;
 use super::scheme::{Model, NO_EXCHANGE};
-use crate::median::median;
+use crate::median::{median, percentile};
 use atp_output::note;
 
 /// Steps that percentiles leave out: connections open, PyTorch lays out its buckets, and PowerSGD
@@ -238,11 +238,7 @@ fn remarks(outcomes: &[&Outcome]) -> String {
 /// The 50th and the 99th percentile.
 fn percentiles(mut values: Vec<f64>) -> Option<(f64, f64)> {
     values.sort_by(f64::total_cmp);
-    let at = |share: f64| {
-        let rank = (share * values.len() as f64).ceil() as usize;
-        values.get(rank.saturating_sub(1)).copied()
-    };
-    at(0.5).zip(at(0.99))
+    percentile(&values, 0.5).zip(percentile(&values, 0.99))
 }
 
 #[cfg(test)]
