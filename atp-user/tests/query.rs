@@ -5,7 +5,7 @@ mod common;
 use approx_answers::{RecordOrder, Table};
 use approx_frames::Frame;
 use approx_windows::{
-    Cutter, Group, GroupId, Limits, Outbox, PackedWindow, Peer, Position, RecordRef, Rule,
+    Cutter, Group, GroupId, Limits, Outbox, OutgoingWindow, Peer, Plan, Position, RecordRef, Rule,
     Sampling, Stream,
 };
 use approxlib::{Job, Order};
@@ -141,21 +141,21 @@ fn recv__answers_windows() {
     receiving.arg("SELECT avg(t), count(*) GROUP BY room");
     let receiving = receiving.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let limits = Limits { window_bytes_max: 1 << 20, record_bytes_max: 1 << 16 };
-    let mut cutter = Cutter::new(Rule::Records(2_000), limits, Position::begin(0));
+    let sampling = Sampling::new(vec![Group { name: "all".into(), msr: 0.8 }]).unwrap();
+    let plan = Plan { rule: Rule::Records(2_000), limits, sampling: sampling.clone() };
+    let mut cutter = Cutter::new(plan, Position::begin(0), 1);
     for offset in 0..4_000 {
         let (room, t) = (["a", "b"][offset as usize % 2], 20 + offset / 2_000);
         let value = format!("{{\"room\": \"{room}\", \"t\": {t}}}");
         let value = Some(value.as_bytes());
         cutter.push(&RecordRef { offset, value, ..RecordRef::default() }, GroupId::at(0));
     }
-    let sampling = Sampling::new(vec![Group { name: "all".into(), msr: 0.8 }]).unwrap();
     let stream = Stream { topic: "rooms".into(), ..Stream::default() };
     let windows = std::iter::from_fn(|| cutter.pop());
-    let windows: Vec<_> =
-        windows.map(|cut| PackedWindow::new(&cut, &stream, &sampling, 1)).collect();
+    let windows: Vec<_> = windows.map(|cut| OutgoingWindow::closed(cut, &stream)).collect();
     let options = Job::builder().control_socket(None);
     let peer = Peer { address: address.to_string(), options };
-    let mut outbox = Outbox::open(&peer, &stream, &windows[0]).unwrap();
+    let mut outbox = Outbox::open(&peer, &stream, &sampling).unwrap();
     windows.iter().for_each(|window| outbox.send(window).unwrap());
     // By then both answers are written.
     outbox.finish().unwrap();
