@@ -39,7 +39,7 @@ const LOG_INTERVAL: Duration = Duration::from_secs(30);
 /// The most records between two looks at the workers, and the time: messages of an open window are
 /// sent then.
 const BATCH: usize = 500;
-const LOOK: Duration = Duration::from_millis(2);
+const LOOK: Duration = Duration::from_millis(10);
 /// The share of the memory that records may take between two looks.
 const MEMORY_SHARE: u64 = 16;
 
