@@ -40,12 +40,19 @@ pub struct Logged {
 #[derive(Debug, Default)]
 struct LastError {
     reason: Option<String>,
+    /// The reason why a connection ended, which isn't always reported as an error.
+    disconnected: Option<String>,
     /// No broker can be reached, and no other error followed.
     no_broker: bool,
 }
 
 impl ClientContext for Logged {
     fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
+        if facility == "FAIL" {
+            // The name of a thread comes first.
+            let (_, reason) = message.split_once("]: ").unwrap_or(("", message));
+            self.last().disconnected = Some(reason.to_owned());
+        }
         match level {
             RDKafkaLogLevel::Debug => tracing::debug!("librdkafka {facility}: {message}"),
             _ if self.is_quiet => tracing::debug!("librdkafka {facility}: {message}"),
@@ -94,6 +101,11 @@ pub type Inquirer = BaseConsumer<Logged>;
 /// # Errors
 /// A property is wrong.
 pub fn inquirer(config: &rdkafka::ClientConfig) -> Result<Inquirer> {
+    let mut config = config.clone();
+    // Lost connections are logged at this level, and the reason of a failure may be nowhere else.
+    if (config.log_level as u8) < RDKafkaLogLevel::Info as u8 {
+        config.set_log_level(RDKafkaLogLevel::Info);
+    }
     config.create_with_context(Logged::quiet()).map_err(wrong_properties)
 }
 
@@ -101,6 +113,7 @@ pub fn inquirer(config: &rdkafka::ClientConfig) -> Result<Inquirer> {
 pub fn wrong_properties(error: KafkaError) -> anyhow::Error {
     match error {
         KafkaError::ClientConfig(_, why, name, _) => anyhow!("[kafka.properties] {name}: {why}"),
+        KafkaError::ClientCreation(why) => anyhow!("[kafka.properties] {why}"),
         other => anyhow!("can't make a client of Kafka: {other}"),
     }
 }
@@ -137,10 +150,43 @@ fn metadata(inquirer: &Inquirer, topic: &str, brokers: &str) -> Result<Metadata>
         let logged = inquirer.context();
         let limit = if logged.last().no_broker { UNREACHABLE } else { TIMEOUT };
         if begin.elapsed() >= limit {
-            let reason = logged.last().reason.take().unwrap_or_else(|| error.to_string());
-            bail!("no broker answers at {brokers}: {reason}");
+            let mut last = logged.last();
+            let reason = last.reason.take().or_else(|| last.disconnected.take());
+            let reason = reason.unwrap_or_else(|| error.to_string());
+            // librdkafka's numbers of attempts and milliseconds.
+            let reason = reason.rsplit_once(" (after ").map_or(&*reason, |(reason, _)| reason);
+            match advice(reason) {
+                Some(advice) => bail!("no broker can be used at {brokers}: {reason}. {advice}"),
+                None => bail!("no broker answers at {brokers}: {reason}"),
+            }
         }
     }
+}
+
+/// What to do about a connection that the broker or this program refuses.
+fn advice(reason: &str) -> Option<&'static str> {
+    let advice = [
+        (
+            "SASL authentication error",
+            "Check `sasl.mechanism`, `sasl.username` and `sasl.password` in [kafka.properties]",
+        ),
+        (
+            "certificate verify failed",
+            "The file of `ssl.ca.location` in [kafka.properties] needs the authority of the \
+             broker's certificate, which must name the host that `brokers` or the broker names",
+        ),
+        (
+            "SSL alert number",
+            "The broker wants a certificate of an authority that it trusts: set \
+             `ssl.certificate.location` and `ssl.key.pem` in [kafka.properties]",
+        ),
+        (
+            "Disconnected",
+            "Check `security.protocol` in [kafka.properties]: the port may want TLS, none, or a \
+             login",
+        ),
+    ];
+    advice.iter().find(|(part, _)| reason.contains(part)).map(|(_, advice)| *advice)
 }
 
 /// The id of the cluster.

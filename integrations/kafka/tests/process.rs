@@ -32,7 +32,11 @@ impl Bridge {
     ) -> Result<Self> {
         let log = folder.join(format!("{name}.log"));
         let mut command = Command::new(env!("CARGO_BIN_EXE_atp-kafka"));
-        command.args(arguments).envs(variables.iter().copied()).stdin(Stdio::null()).stdout(Stdio::null());
+        command
+            .args(arguments)
+            .envs(variables.iter().copied())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null());
         command.stderr(std::fs::File::create(&log)?);
         let child = command.spawn().context("can't start atp-kafka")?;
         Ok(Self { child, log })
@@ -96,7 +100,8 @@ impl Bridge {
 
     /// The lines that it has logged.
     pub fn log(&self) -> String {
-        std::fs::read_to_string(&self.log).unwrap_or_default()
+        // librdkafka's own lines may have other bytes.
+        String::from_utf8_lossy(&std::fs::read(&self.log).unwrap_or_default()).into_owned()
     }
 }
 

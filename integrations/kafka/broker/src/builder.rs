@@ -152,8 +152,7 @@ impl Builder {
         ensure!((1..=BROKERS_MAX).contains(&count), "1 to {BROKERS_MAX} brokers, not {count}");
         let jvm = Jvm::new(&self.jars, self.launcher.clone())?;
         let reserved = (0..count).map(|index| self.addresses(index)).collect::<Result<Vec<_>>>()?;
-        let all: Vec<Addresses> =
-            reserved.iter().map(|(addresses, _)| addresses.clone()).collect();
+        let all: Vec<Addresses> = reserved.iter().map(|(addresses, _)| addresses.clone()).collect();
         let mut brokers = Vec::new();
         for (node, (addresses, ports)) in (1..).zip(reserved) {
             let (folder, temporary) = self.folder_of(node, count)?;
@@ -164,13 +163,8 @@ impl Builder {
                 fs::write(&file, content)
                     .with_context(|| format!("can't write {}", file.display()))?;
             }
-            let place = Place {
-                jvm: jvm.clone(),
-                addresses,
-                folder,
-                _ports: ports,
-                _temporary: temporary,
-            };
+            let place =
+                Place { jvm: jvm.clone(), addresses, folder, _ports: ports, _temporary: temporary };
             place.format(&self.scram_users)?;
             brokers.push(Broker::launch(place)?);
         }

@@ -1,6 +1,7 @@
 //! A broker with TLS: passwords by SCRAM and PLAIN, and certificates of clients.
 
 use std::path::{Path, PathBuf};
+use std::thread;
 
 use anyhow::{Context, Result, ensure};
 use kafka_broker::Broker;
@@ -26,6 +27,7 @@ pub struct Secure {
 
 /// A client's properties as in the guide, and the variables that they need.
 pub struct Login<'a> {
+    pub name: String,
     pub brokers: String,
     pub properties: String,
     pub variables: Vec<(&'a str, &'a str)>,
@@ -42,25 +44,38 @@ pub fn bridges_log_in_over_tls(jars: &Path) -> Result<()> {
     let with_env = vec![("KAFKA_PASSWORD", PASSWORD)];
     let with_credential = vec![("CREDENTIALS_DIRECTORY", credentials)];
     let address = secure.broker.listener("SECURE")?;
-    for (mechanism, password, variables) in [
+    let with_password = [
         ("SCRAM-SHA-512", by_file.as_str(), vec![]),
         ("SCRAM-SHA-512", env, with_env),
         ("PLAIN", credential, with_credential.clone()),
-    ] {
-        let properties = sasl(mechanism, password, &ca);
-        let login = Login { brokers: address.clone(), properties, variables };
-        secure.carry(&login).with_context(|| format!("{mechanism} with {password}"))?;
-    }
-    // The key as a secret, and the certificate beside the authority's.
-    let properties = format!(
-        "\"security.protocol\" = \"SSL\"\n\"ssl.ca.location\" = {ca:?}\n\
-         \"ssl.certificate.location\" = {:?}\n\
-         \"ssl.key.pem\" = {{ credential = \"bridge.key\" }}\n",
-        secure.certificates.file("bridge")
-    );
-    let brokers = secure.broker.listener("MUTUAL")?;
-    let login = Login { brokers, properties, variables: with_credential };
-    secure.carry(&login).context("with a certificate")?;
+    ];
+    let with_password = with_password.map(|(mechanism, password, variables)| Login {
+        name: format!("{mechanism} with {password}"),
+        brokers: address.clone(),
+        properties: sasl(mechanism, password, &ca),
+        variables,
+    });
+    let with_certificate = Login {
+        name: "a certificate".to_owned(),
+        brokers: secure.broker.listener("MUTUAL")?,
+        properties: format!(
+            "\"security.protocol\" = \"SSL\"\n\"ssl.ca.location\" = {ca:?}\n\
+             \"ssl.certificate.location\" = {:?}\n\
+             \"ssl.key.pem\" = {{ credential = \"bridge.key\" }}\n",
+            secure.certificates.file("bridge")
+        ),
+        variables: with_credential,
+    };
+    // They mostly wait for the broker.
+    thread::scope(|scope| {
+        let logins = with_password.iter().chain([&with_certificate]).zip(1..);
+        let secure = &secure;
+        let carry = |(login, number): (&Login<'_>, u8)| {
+            secure.carry(login, number).with_context(|| login.name.clone())
+        };
+        let runs: Vec<_> = logins.map(|login| scope.spawn(move || carry(login))).collect();
+        runs.into_iter().try_for_each(|run| run.join().expect("no panic"))
+    })?;
     refused::each_has_one_sentence(&secure)
 }
 
@@ -112,37 +127,28 @@ impl Secure {
     }
 
     /// Records cross from topic to topic, and the lag is known.
-    fn carry(&self, login: &Login<'_>) -> Result<()> {
+    fn carry(&self, login: &Login<'_>, number: u8) -> Result<()> {
         let folder = tempfile::tempdir()?;
         let plain = client(&self.broker);
-        let name = folder.path().file_name().and_then(|name| name.to_str()).context("a name")?;
-        // Names of topics have these characters alone.
-        let name: String = name.chars().filter(char::is_ascii_alphanumeric).collect();
-        let [source, target] = [format!("source-{name}"), format!("target-{name}")];
+        let [source, target] = ["source", "target"].map(|name| format!("{name}-{number}"));
         make(&plain, &source, 1, 1)?;
         make(&plain, &target, 1, 1)?;
         produce(&plain, &source)?;
-        let [send, receive] = configs(folder.path(), login, &source, &target)?;
+        let [send, receive] = configs(folder.path(), login, number)?;
 
         let variables = &login.variables;
-        let start = |name: &str, arguments: &[&str]| {
-            Bridge::start_with(folder.path(), name, arguments, variables)
-        };
-        let mut receiver = start("receive", &["receive", &receive])?;
+        let arguments = ["receive", &receive];
+        let mut receiver = Bridge::start_with(folder.path(), "receive", &arguments, variables)?;
         receiver.wait_for_log("receiving windows", LIMIT)?;
-        let mut sender = start("send", &["send", &send])?;
-        sender.wait_for_log("sending windows", LIMIT)?;
-        for bridge in [&receiver, &sender] {
-            let line = std::fs::read_to_string(format!("/proc/{}/cmdline", bridge.pid()))?;
-            ensure!(line.contains(".toml") && !line.contains(PASSWORD), "{line}");
-        }
-        sender.terminate()?;
+        // It runs, so this isn't empty.
+        let line = std::fs::read_to_string(format!("/proc/{}/cmdline", receiver.pid()))?;
+        ensure!(line.contains(".toml") && !line.contains(PASSWORD), "{line}");
         // With all that librdkafka tells of its connections.
         let logged = [variables.as_slice(), &[("RUST_LOG", "trace")]].concat();
         let arguments = ["send", &send, "--until-end"];
-        let mut last = Bridge::start_with(folder.path(), "last", &arguments, &logged)?;
-        last.wait()?;
-        ensure!(last.log().contains("librdkafka"), "{}", last.log());
+        let mut sender = Bridge::start_with(folder.path(), "send", &arguments, &logged)?;
+        sender.wait()?;
+        ensure!(sender.log().contains("librdkafka"), "{}", sender.log());
         receiver.terminate()?;
         let found = counted(&plain, &target, 1)?;
         ensure!(found == [RECORDS], "{found:?} of {RECORDS}");
@@ -153,7 +159,7 @@ impl Secure {
         ensure!(lag["lag"] == 0, "{lag}");
         let key = std::fs::read_to_string(self.certificates.key_file("bridge"))?;
         let key = key.lines().nth(1).context("a key has lines")?;
-        for text in [receiver.log(), sender.log(), last.log()] {
+        for text in [receiver.log(), sender.log()] {
             ensure!(!text.contains(PASSWORD) && !text.contains(key), "{text}");
         }
         Ok(())
@@ -170,25 +176,20 @@ fn produce(client: &ClientConfig, topic: &str) -> Result<()> {
     Ok(())
 }
 
-/// The configurations of a sender and a receiver.
-pub fn configs(
-    folder: &Path,
-    login: &Login<'_>,
-    source: &str,
-    target: &str,
-) -> Result<[String; 2]> {
+/// The configurations of a sender and a receiver of the topics with this number.
+pub fn configs(folder: &Path, login: &Login<'_>, number: u8) -> Result<[String; 2]> {
     // Of the loopback, where no other test receives.
-    let address = "127.2.253.1:4747";
+    let address = format!("127.2.253.{number}:4747");
     let Login { brokers, properties, .. } = login;
     let send = format!(
         "peer = \"{address}\"\n[window]\nrecords = 100\n[sampling]\nmsr = 0.8\n\
          [atp]\ndaemon = false\n\
-         [kafka]\nbrokers = \"{brokers}\"\ngroup = \"{source}\"\ntopics = [\"{source}\"]\n\
+         [kafka]\nbrokers = \"{brokers}\"\ngroup = \"g\"\ntopics = [\"source-{number}\"]\n\
          [kafka.properties]\n{properties}\"debug\" = \"all\"\n"
     );
     let receive = format!(
-        "listen = \"{address}\"\nname = \"{target}\"\n[atp]\ndaemon = false\n\
-         [kafka]\nbrokers = \"{brokers}\"\ntopic = \"{target}\"\n[kafka.properties]\n{properties}"
+        "listen = \"{address}\"\nname = \"r-{number}\"\n[atp]\ndaemon = false\n\
+         [kafka]\nbrokers = \"{brokers}\"\ntopic = \"target-{number}\"\n[kafka.properties]\n{properties}"
     );
     let paths: [PathBuf; 2] = ["send.toml", "receive.toml"].map(|name| folder.join(name));
     std::fs::write(&paths[0], send)?;
