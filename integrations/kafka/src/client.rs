@@ -23,6 +23,9 @@ pub const TIMEOUT: Duration = Duration::from_secs(10);
 /// How long brokers may be unreachable, all of them, at the start.
 const UNREACHABLE: Duration = Duration::from_secs(4);
 
+/// How long brokers may take to hear of a topic.
+const UNKNOWN: Duration = Duration::from_secs(3);
+
 /// The wait between two questions to brokers that refuse.
 const RETRY: Duration = Duration::from_millis(100);
 
@@ -123,19 +126,48 @@ pub fn wrong_properties(error: KafkaError) -> anyhow::Error {
 /// # Errors
 /// No broker answers, or none has the topic.
 pub fn partitions(inquirer: &Inquirer, topic: &str, brokers: &str) -> Result<Vec<i32>> {
+    partitions_within(UNKNOWN, inquirer, topic, brokers)
+}
+
+/// Like [`partitions`], asked for so long while brokers don't know the topic: the brokers of a
+/// cluster hear of a new one one after the other.
+///
+/// # Errors
+/// As [`partitions`].
+pub fn partitions_within(
+    limit: Duration,
+    inquirer: &Inquirer,
+    topic: &str,
+    brokers: &str,
+) -> Result<Vec<i32>> {
+    let deadline = Instant::now() + limit;
+    loop {
+        if let Some(partitions) = known_partitions(inquirer, topic, brokers)? {
+            return Ok(partitions);
+        }
+        if Instant::now() >= deadline {
+            bail!("there is no topic {topic:?} at {brokers}: make it, or name another one");
+        }
+        thread::sleep(RETRY);
+    }
+}
+
+/// The partitions, if the broker that answers knows the topic.
+fn known_partitions(inquirer: &Inquirer, topic: &str, brokers: &str) -> Result<Option<Vec<i32>>> {
     let metadata = metadata(inquirer, topic, brokers)?;
-    let none = || anyhow!("there is no topic {topic:?} at {brokers}: make it, or name another one");
-    let found = metadata.topics().iter().find(|found| found.name() == topic).ok_or_else(none)?;
+    let Some(found) = metadata.topics().iter().find(|found| found.name() == topic) else {
+        return Ok(None);
+    };
     match found.error().map(RDKafkaErrorCode::from) {
         None => {}
         Some(RDKafkaErrorCode::UnknownTopicOrPartition | RDKafkaErrorCode::UnknownTopic) => {
-            return Err(none());
+            return Ok(None);
         }
         Some(code) => bail!("can't read topic {topic:?} at {brokers}: {code}"),
     }
     let mut partitions: Vec<i32> = found.partitions().iter().map(|p| p.id()).collect();
     partitions.sort_unstable();
-    if partitions.is_empty() { Err(none()) } else { Ok(partitions) }
+    Ok(Some(partitions).filter(|partitions| !partitions.is_empty()))
 }
 
 fn metadata(inquirer: &Inquirer, topic: &str, brokers: &str) -> Result<Metadata> {

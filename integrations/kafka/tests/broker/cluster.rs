@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use kafka_broker::Broker;
+use rdkafka::admin::{NewTopic, TopicReplication};
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::message::Message;
 use rdkafka::producer::{BaseRecord, DefaultProducerContext, Producer, ThreadedProducer};
@@ -17,9 +18,9 @@ use crate::topics::{LIMIT, counted, make};
 
 const PARTITIONS: i32 = 2;
 const BATCH: u64 = 2_000;
-/// Topics with three replicas whose leaders the bridge needs: where it reads, where it writes, and
-/// those of the coordinators of its group and of its transactions.
-const TOPICS: [&str; 4] = ["source", "target", "__consumer_offsets", "__transaction_state"];
+/// The leaders that are killed: first the one where the bridge reads and writes, then the
+/// coordinator of its transactions.
+const TOPICS: [&str; 2] = ["source", "__transaction_state"];
 
 pub fn a_bridge_outlives_the_leaders_of_its_partitions(jars: &Path) -> Result<()> {
     let builder = Broker::builder(jars).property("broker.session.timeout.ms", "3000");
@@ -27,7 +28,12 @@ pub fn a_bridge_outlives_the_leaders_of_its_partitions(jars: &Path) -> Result<()
     let mut client = ClientConfig::new();
     let bootstrap: Vec<_> = brokers.iter().map(Broker::bootstrap).collect();
     client.set("bootstrap.servers", bootstrap.join(","));
-    ["source", "target"].into_iter().try_for_each(|topic| make(&client, topic, PARTITIONS, 3))?;
+    // The first broker leads the first partitions of both, the second one the others.
+    for topic in ["source", "target"] {
+        let replicas = TopicReplication::Variable(&[&[1, 2, 3], &[2, 3, 1]]);
+        make(&client, NewTopic::new(topic, PARTITIONS, replicas))?;
+        bootstrap.iter().try_for_each(|broker| wait_until_known(broker, topic))?;
+    }
 
     let folder = tempfile::tempdir()?;
     let [send, receive] = configs(&bootstrap.join(","), folder.path())?;
@@ -41,7 +47,10 @@ pub fn a_bridge_outlives_the_leaders_of_its_partitions(jars: &Path) -> Result<()
     records.produce()?;
     records.wait_until_counted(records.produced)?;
     for topic in TOPICS {
-        let why = || format!("after the leader of {topic} was killed: {}", sender.log());
+        let why = || {
+            let logs = [sender.log(), receiver.log()].join("\nthe receiver:\n");
+            format!("after the leader of {topic} was killed; the sender:\n{logs}")
+        };
         wait_until_replicated(&records.windows)?;
         let leader = leader(&records.windows, topic)?;
         records.produce()?;
@@ -119,6 +128,22 @@ fn leader(client: &BaseConsumer, topic: &str) -> Result<usize> {
     let topic = metadata.topics().first().context("no topic")?;
     let node = topic.partitions().first().context("no partition")?.leader();
     Ok(usize::try_from(node - 1)?)
+}
+
+/// Waits until a broker has heard of a topic.
+fn wait_until_known(broker: &str, topic: &str) -> Result<()> {
+    let deadline = Instant::now() + LIMIT;
+    loop {
+        // A new client asks this broker: it knows of no other one.
+        let client: BaseConsumer = ClientConfig::new().set("bootstrap.servers", broker).create()?;
+        let metadata = client.fetch_metadata(Some(topic), LIMIT)?;
+        let partitions = metadata.topics().first().map_or(0, |topic| topic.partitions().len());
+        if partitions == PARTITIONS as usize {
+            return Ok(());
+        }
+        ensure!(Instant::now() < deadline, "{broker} doesn't know {topic}");
+        thread::sleep(Duration::from_millis(100));
+    }
 }
 
 /// Waits until every broker has all records, so that the next one may be killed.

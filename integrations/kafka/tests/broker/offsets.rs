@@ -11,14 +11,14 @@ use rdkafka::producer::{BaseRecord, Producer, ThreadedProducer};
 use rdkafka::{ClientConfig, Offset, TopicPartitionList};
 
 use crate::process::Bridge;
-use crate::topics::{self, LIMIT, client, make};
+use crate::topics::{self, LIMIT, client, make_one};
 
 pub fn records_that_expire_or_are_of_another_topic_are_told(jars: &Path) -> Result<()> {
     let broker = Broker::builder(jars).start()?;
     let folder = tempfile::tempdir()?;
     let client = client(&broker);
     let admin: AdminClient<DefaultClientContext> = client.create()?;
-    make(&client, "target", 1, 1)?;
+    make_one(&client, "target")?;
     let configs = configs(&broker, folder.path())?;
     let receive = configs[1].to_string_lossy().into_owned();
     let mut receiver = Bridge::start(folder.path(), "receive", &["receive", &receive])?;
@@ -30,7 +30,7 @@ pub fn records_that_expire_or_are_of_another_topic_are_told(jars: &Path) -> Resu
         Ok(sender.log())
     };
 
-    make(&client, "source", 1, 1)?;
+    make_one(&client, "source")?;
     produce(&client, 1_000)?;
     send("first")?;
     // 300 more are there, and 200 of them expire.
@@ -46,7 +46,7 @@ pub fn records_that_expire_or_are_of_another_topic_are_told(jars: &Path) -> Resu
 
     // Another topic of the same name begins at offset 0 again.
     block_on(admin.delete_topics(&["source"], &AdminOptions::new()))?;
-    make(&client, "source", 1, 1)?;
+    make_one(&client, "source")?;
     produce(&client, 500)?;
     send("again")?;
     let windows = topics::windows(&client, "target")?;

@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::certificates::Certificates;
 use crate::process::{Bridge, run_to_end};
 use crate::refused;
-use crate::topics::{LIMIT, client, counted, make};
+use crate::topics::{LIMIT, client, counted, make_one};
 
 pub const PASSWORD: &str = "correct0horse0battery";
 const RECORDS: u64 = 300;
@@ -131,8 +131,8 @@ impl Secure {
         let folder = tempfile::tempdir()?;
         let plain = client(&self.broker);
         let [source, target] = ["source", "target"].map(|name| format!("{name}-{number}"));
-        make(&plain, &source, 1, 1)?;
-        make(&plain, &target, 1, 1)?;
+        make_one(&plain, &source)?;
+        make_one(&plain, &target)?;
         produce(&plain, &source)?;
         let [send, receive] = configs(folder.path(), login, number)?;
 

@@ -24,18 +24,22 @@ pub fn client(broker: &Broker) -> ClientConfig {
 }
 
 /// Makes a topic. One of the same name may be on its way out.
-pub fn make(client: &ClientConfig, topic: &str, partitions: i32, replicas: i32) -> Result<()> {
+pub fn make(client: &ClientConfig, new: NewTopic<'_>) -> Result<()> {
     let admin: AdminClient<DefaultClientContext> = client.create()?;
-    let new = NewTopic::new(topic, partitions, TopicReplication::Fixed(replicas));
     let deadline = Instant::now() + LIMIT;
     loop {
         let made = block_on(admin.create_topics([&new], &AdminOptions::new()))?;
         match made.into_iter().next().context("no answer")? {
             Ok(_) => return Ok(()),
-            Err((_, code)) => ensure!(Instant::now() < deadline, "{topic}: {code}"),
+            Err((_, code)) => ensure!(Instant::now() < deadline, "{}: {code}", new.name),
         }
         std::thread::sleep(Duration::from_millis(100));
     }
+}
+
+/// Makes a topic of one partition.
+pub fn make_one(client: &ClientConfig, name: &str) -> Result<()> {
+    make(client, NewTopic::new(name, 1, TopicReplication::Fixed(1)))
 }
 
 /// The records of windows, as JSON.
