@@ -7,6 +7,7 @@ mod both_ways;
 mod certificates;
 mod cluster;
 mod offsets;
+mod permissions;
 #[path = "../process.rs"]
 #[expect(dead_code, reason = "the tests with the mock cluster use the rest")]
 mod process;

@@ -10,6 +10,7 @@ use rdkafka::producer::{BaseRecord, Producer, ThreadedProducer};
 use serde_json::Value;
 
 use crate::certificates::Certificates;
+use crate::permissions::{CREATE, GROUP, READ, TOPIC, TRANSACTIONAL_ID, WRITE, allow};
 use crate::process::{Bridge, run_to_end};
 use crate::refused;
 use crate::topics::{LIMIT, client, counted, make_one};
@@ -28,6 +29,7 @@ pub struct Secure {
 /// A client's properties as in the guide, and the variables that they need.
 pub struct Login<'a> {
     pub name: String,
+    pub user: &'a str,
     pub brokers: String,
     pub properties: String,
     pub variables: Vec<(&'a str, &'a str)>,
@@ -51,12 +53,14 @@ pub fn bridges_log_in_over_tls(jars: &Path) -> Result<()> {
     ];
     let with_password = with_password.map(|(mechanism, password, variables)| Login {
         name: format!("{mechanism} with {password}"),
+        user: "User:bridge",
         brokers: address.clone(),
         properties: sasl(mechanism, password, &ca),
         variables,
     });
     let with_certificate = Login {
         name: "a certificate".to_owned(),
+        user: "User:CN=bridge",
         brokers: secure.broker.listener("MUTUAL")?,
         properties: format!(
             "\"security.protocol\" = \"SSL\"\n\"ssl.ca.location\" = {ca:?}\n\
@@ -101,6 +105,12 @@ impl Secure {
             .scram_user("bridge", PASSWORD)
             .file("broker.pem", &certificates.pair("broker")?)
             .file("ca.pem", &std::fs::read_to_string(certificates.file("ca"))?)
+            // Nobody else may do what isn't allowed.
+            .property(
+                "authorizer.class.name",
+                "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            )
+            .property("super.users", "User:ANONYMOUS")
             .property("ssl.keystore.type", "PEM")
             .property("ssl.keystore.location", "broker.pem")
             .property("ssl.truststore.type", "PEM")
@@ -131,6 +141,21 @@ impl Secure {
         let folder = tempfile::tempdir()?;
         let plain = client(&self.broker);
         let [source, target] = ["source", "target"].map(|name| format!("{name}-{number}"));
+        let [windows, counts] = ["windows", "counted"].map(|name| format!("{target}.{name}"));
+        let transactions = format!("atp-kafka/r-{number}");
+        // Those of the guide.
+        let permissions = [
+            (TOPIC, source.as_str(), READ),
+            (GROUP, "g", READ),
+            (TOPIC, &target, WRITE),
+            (TOPIC, &windows, WRITE),
+            (TOPIC, &windows, CREATE),
+            (TOPIC, &counts, WRITE),
+            (TOPIC, &counts, CREATE),
+            (TOPIC, &counts, READ),
+            (TRANSACTIONAL_ID, &transactions, WRITE),
+        ];
+        allow(&plain, login.user, &permissions)?;
         make_one(&plain, &source)?;
         make_one(&plain, &target)?;
         produce(&plain, &source)?;
