@@ -23,8 +23,13 @@ const BATCH: u64 = 2_000;
 const TOPICS: [&str; 2] = ["source", "__transaction_state"];
 
 pub fn a_bridge_outlives_the_leaders_of_its_partitions(jars: &Path) -> Result<()> {
-    let builder = Broker::builder(jars).property("broker.session.timeout.ms", "3000");
-    let mut brokers = builder.start_cluster(3)?;
+    let mut brokers = Broker::builder(jars)
+        // A killed broker loses its partitions after this time. The brokers that live miss no
+        // session, also where other programs have the processors for seconds.
+        .property("broker.session.timeout.ms", "6000")
+        .property("broker.heartbeat.interval.ms", "500")
+        .property("controller.quorum.fetch.timeout.ms", "4000")
+        .start_cluster(3)?;
     let mut client = ClientConfig::new();
     let bootstrap: Vec<_> = brokers.iter().map(Broker::bootstrap).collect();
     client.set("bootstrap.servers", bootstrap.join(","));
