@@ -23,7 +23,7 @@ pub const TIMEOUT: Duration = Duration::from_secs(10);
 /// How long brokers may be unreachable, all of them, at the start.
 const UNREACHABLE: Duration = Duration::from_secs(4);
 
-/// How long brokers may take to hear of a topic.
+/// How long brokers may take to learn of a topic.
 const UNKNOWN: Duration = Duration::from_secs(3);
 
 /// The wait between two questions to brokers that refuse.
@@ -130,7 +130,7 @@ pub fn partitions(inquirer: &Inquirer, topic: &str, brokers: &str) -> Result<Vec
 }
 
 /// Like [`partitions`], asked for so long while brokers don't know the topic: the brokers of a
-/// cluster hear of a new one one after the other.
+/// cluster learn of a new one at different times.
 ///
 /// # Errors
 /// As [`partitions`].

@@ -13,7 +13,7 @@ pub struct Addresses {
     pub broker: SocketAddr,
     /// The other controllers'.
     pub controller: SocketAddr,
-    /// Those of other listeners for clients.
+    /// Other listeners for clients, with their addresses.
     pub more: Vec<(Listener, SocketAddr)>,
 }
 

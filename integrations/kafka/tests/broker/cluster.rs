@@ -135,7 +135,7 @@ fn leader(client: &BaseConsumer, topic: &str) -> Result<usize> {
     Ok(usize::try_from(node - 1)?)
 }
 
-/// Waits until a broker has heard of a topic.
+/// Waits until a broker knows a topic.
 fn wait_until_known(broker: &str, topic: &str) -> Result<()> {
     let deadline = Instant::now() + LIMIT;
     loop {

@@ -105,7 +105,7 @@ impl Secure {
             .scram_user("bridge", PASSWORD)
             .file("broker.pem", &certificates.pair("broker")?)
             .file("ca.pem", &std::fs::read_to_string(certificates.file("ca"))?)
-            // Nobody else may do what isn't allowed.
+            // Users may only do as permissions say.
             .property(
                 "authorizer.class.name",
                 "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
