@@ -23,6 +23,9 @@ pub const TIMEOUT: Duration = Duration::from_secs(10);
 /// How long brokers may be unreachable, all of them, at the start.
 const UNREACHABLE: Duration = Duration::from_secs(4);
 
+/// How long brokers may take to learn of a topic.
+const UNKNOWN: Duration = Duration::from_secs(3);
+
 /// The wait between two questions to brokers that refuse.
 const RETRY: Duration = Duration::from_millis(100);
 
@@ -40,12 +43,19 @@ pub struct Logged {
 #[derive(Debug, Default)]
 struct LastError {
     reason: Option<String>,
+    /// The reason why a connection ended, which isn't always reported as an error.
+    disconnected: Option<String>,
     /// No broker can be reached, and no other error followed.
     no_broker: bool,
 }
 
 impl ClientContext for Logged {
     fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
+        if facility == "FAIL" {
+            // The name of a thread comes first.
+            let (_, reason) = message.split_once("]: ").unwrap_or(("", message));
+            self.last().disconnected = Some(reason.to_owned());
+        }
         match level {
             RDKafkaLogLevel::Debug => tracing::debug!("librdkafka {facility}: {message}"),
             _ if self.is_quiet => tracing::debug!("librdkafka {facility}: {message}"),
@@ -94,6 +104,11 @@ pub type Inquirer = BaseConsumer<Logged>;
 /// # Errors
 /// A property is wrong.
 pub fn inquirer(config: &rdkafka::ClientConfig) -> Result<Inquirer> {
+    let mut config = config.clone();
+    // Lost connections are logged at this level, and the reason of a failure may be nowhere else.
+    if (config.log_level as u8) < RDKafkaLogLevel::Info as u8 {
+        config.set_log_level(RDKafkaLogLevel::Info);
+    }
     config.create_with_context(Logged::quiet()).map_err(wrong_properties)
 }
 
@@ -101,6 +116,7 @@ pub fn inquirer(config: &rdkafka::ClientConfig) -> Result<Inquirer> {
 pub fn wrong_properties(error: KafkaError) -> anyhow::Error {
     match error {
         KafkaError::ClientConfig(_, why, name, _) => anyhow!("[kafka.properties] {name}: {why}"),
+        KafkaError::ClientCreation(why) => anyhow!("[kafka.properties] {why}"),
         other => anyhow!("can't make a client of Kafka: {other}"),
     }
 }
@@ -110,19 +126,48 @@ pub fn wrong_properties(error: KafkaError) -> anyhow::Error {
 /// # Errors
 /// No broker answers, or none has the topic.
 pub fn partitions(inquirer: &Inquirer, topic: &str, brokers: &str) -> Result<Vec<i32>> {
+    partitions_within(UNKNOWN, inquirer, topic, brokers)
+}
+
+/// Like [`partitions`], asked for so long while brokers don't know the topic: the brokers of a
+/// cluster learn of a new one at different times.
+///
+/// # Errors
+/// As [`partitions`].
+pub fn partitions_within(
+    limit: Duration,
+    inquirer: &Inquirer,
+    topic: &str,
+    brokers: &str,
+) -> Result<Vec<i32>> {
+    let deadline = Instant::now() + limit;
+    loop {
+        if let Some(partitions) = known_partitions(inquirer, topic, brokers)? {
+            return Ok(partitions);
+        }
+        if Instant::now() >= deadline {
+            bail!("there is no topic {topic:?} at {brokers}: make it, or name another one");
+        }
+        thread::sleep(RETRY);
+    }
+}
+
+/// The partitions, if the broker that answers knows the topic.
+fn known_partitions(inquirer: &Inquirer, topic: &str, brokers: &str) -> Result<Option<Vec<i32>>> {
     let metadata = metadata(inquirer, topic, brokers)?;
-    let none = || anyhow!("there is no topic {topic:?} at {brokers}: make it, or name another one");
-    let found = metadata.topics().iter().find(|found| found.name() == topic).ok_or_else(none)?;
+    let Some(found) = metadata.topics().iter().find(|found| found.name() == topic) else {
+        return Ok(None);
+    };
     match found.error().map(RDKafkaErrorCode::from) {
         None => {}
         Some(RDKafkaErrorCode::UnknownTopicOrPartition | RDKafkaErrorCode::UnknownTopic) => {
-            return Err(none());
+            return Ok(None);
         }
         Some(code) => bail!("can't read topic {topic:?} at {brokers}: {code}"),
     }
     let mut partitions: Vec<i32> = found.partitions().iter().map(|p| p.id()).collect();
     partitions.sort_unstable();
-    if partitions.is_empty() { Err(none()) } else { Ok(partitions) }
+    Ok(Some(partitions).filter(|partitions| !partitions.is_empty()))
 }
 
 fn metadata(inquirer: &Inquirer, topic: &str, brokers: &str) -> Result<Metadata> {
@@ -137,10 +182,43 @@ fn metadata(inquirer: &Inquirer, topic: &str, brokers: &str) -> Result<Metadata>
         let logged = inquirer.context();
         let limit = if logged.last().no_broker { UNREACHABLE } else { TIMEOUT };
         if begin.elapsed() >= limit {
-            let reason = logged.last().reason.take().unwrap_or_else(|| error.to_string());
-            bail!("no broker answers at {brokers}: {reason}");
+            let mut last = logged.last();
+            let reason = last.reason.take().or_else(|| last.disconnected.take());
+            let reason = reason.unwrap_or_else(|| error.to_string());
+            // librdkafka's numbers of attempts and milliseconds.
+            let reason = reason.rsplit_once(" (after ").map_or(&*reason, |(reason, _)| reason);
+            match advice(reason) {
+                Some(advice) => bail!("no broker can be used at {brokers}: {reason}. {advice}"),
+                None => bail!("no broker answers at {brokers}: {reason}"),
+            }
         }
     }
+}
+
+/// What to do about a connection that the broker or this program refuses.
+fn advice(reason: &str) -> Option<&'static str> {
+    let advice = [
+        (
+            "SASL authentication error",
+            "Check `sasl.mechanism`, `sasl.username` and `sasl.password` in [kafka.properties]",
+        ),
+        (
+            "certificate verify failed",
+            "The file of `ssl.ca.location` in [kafka.properties] needs the authority of the \
+             broker's certificate, which must name the host that `brokers` or the broker names",
+        ),
+        (
+            "SSL alert number",
+            "The broker wants a certificate of an authority that it trusts: set \
+             `ssl.certificate.location` and `ssl.key.pem` in [kafka.properties]",
+        ),
+        (
+            "Disconnected",
+            "Check `security.protocol` in [kafka.properties]: the port may want TLS, none, or a \
+             login",
+        ),
+    ];
+    advice.iter().find(|(part, _)| reason.contains(part)).map(|(_, advice)| *advice)
 }
 
 /// The id of the cluster.

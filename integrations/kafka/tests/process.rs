@@ -20,9 +20,23 @@ pub struct Bridge {
 impl Bridge {
     /// Starts the program.
     pub fn start(folder: &std::path::Path, name: &str, arguments: &[&str]) -> Result<Self> {
+        Self::start_with(folder, name, arguments, &[])
+    }
+
+    /// Starts the program with these variables in its environment.
+    pub fn start_with(
+        folder: &std::path::Path,
+        name: &str,
+        arguments: &[&str],
+        variables: &[(&str, &str)],
+    ) -> Result<Self> {
         let log = folder.join(format!("{name}.log"));
         let mut command = Command::new(env!("CARGO_BIN_EXE_atp-kafka"));
-        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null());
+        command
+            .args(arguments)
+            .envs(variables.iter().copied())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null());
         command.stderr(std::fs::File::create(&log)?);
         let child = command.spawn().context("can't start atp-kafka")?;
         Ok(Self { child, log })
@@ -86,7 +100,8 @@ impl Bridge {
 
     /// The lines that it has logged.
     pub fn log(&self) -> String {
-        std::fs::read_to_string(&self.log).unwrap_or_default()
+        // librdkafka's own lines may have other bytes.
+        String::from_utf8_lossy(&std::fs::read(&self.log).unwrap_or_default()).into_owned()
     }
 }
 

@@ -1,6 +1,5 @@
 //! A running broker.
 
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -11,6 +10,7 @@ use testbed::{Process, Signal};
 
 use crate::jvm::{Jvm, Program, STARTED};
 use crate::port::ReservedPort;
+use crate::properties::Addresses;
 
 /// The limit for a start and for a stop. Each takes some seconds on an idle machine.
 const LIMIT: Duration = Duration::from_secs(180);
@@ -34,19 +34,19 @@ pub struct Broker {
 #[derive(Debug)]
 pub(crate) struct Place {
     pub jvm: Jvm,
-    pub address: SocketAddr,
+    pub addresses: Addresses,
     pub folder: PathBuf,
     pub _ports: Vec<ReservedPort>,
     pub _temporary: Option<TempDir>,
 }
 
 impl Place {
-    /// Gives a new folder the cluster's identity.
-    pub fn format(&self) -> Result<()> {
+    /// Gives a new folder the cluster's identity, and its users that log in by SCRAM.
+    pub fn format(&self, scram_users: &[String]) -> Result<()> {
         if self.folder.join("data/meta.properties").exists() {
             return Ok(());
         }
-        let finished = self.jvm.start(Program::Format, &self.folder)?.end(LIMIT)?;
+        let finished = self.jvm.start(Program::Format { scram_users }, &self.folder)?.end(LIMIT)?;
         ensure!(
             finished.status.success(),
             "Kafka can't use the folder {} ({}): {}",
@@ -92,7 +92,18 @@ impl Broker {
 
     /// The address for clients, `IP:PORT`.
     pub fn bootstrap(&self) -> String {
-        self.place.address.to_string()
+        self.place.addresses.broker.to_string()
+    }
+
+    /// The address of a listener that [`crate::Builder::listener`] named, `IP:PORT`.
+    ///
+    /// # Errors
+    /// There is no such listener.
+    pub fn listener(&self, name: &str) -> Result<String> {
+        let mut more = self.place.addresses.more.iter();
+        let found = more.find(|(listener, _)| listener.name == name);
+        let found = found.with_context(|| format!("{} has no listener {name}", self.name()))?;
+        Ok(found.1.to_string())
     }
 
     /// The folder of its configuration and data.
@@ -149,7 +160,7 @@ impl Broker {
     }
 
     fn name(&self) -> String {
-        format!("the broker at {}", self.place.address)
+        format!("the broker at {}", self.place.addresses.broker)
     }
 }
 

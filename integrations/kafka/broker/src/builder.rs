@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use crate::broker::{Broker, Place};
 use crate::jvm::{Jvm, Launcher};
 use crate::port::ReservedPort;
-use crate::properties::{self, Addresses};
+use crate::properties::{self, Addresses, Listener};
 
 /// The prefix of folders for temporary files. The next broker removes those of killed programs.
 const PREFIX: &str = "atp-kafka-broker-";
@@ -28,6 +28,9 @@ pub struct Builder {
     port: Option<u16>,
     partitions_default: u32,
     properties: Vec<(String, String)>,
+    listeners: Vec<Listener>,
+    files: Vec<(String, String)>,
+    scram_users: Vec<String>,
     launcher: Launcher,
 }
 
@@ -47,6 +50,9 @@ impl Builder {
             port: None,
             partitions_default: 1,
             properties: Vec::new(),
+            listeners: Vec::new(),
+            files: Vec::new(),
+            scram_users: Vec::new(),
             launcher: Launcher::default(),
         }
     }
@@ -64,8 +70,9 @@ impl Builder {
         self
     }
 
-    /// The port that clients connect to. The next one is the controller's. By default, free ports
-    /// of this network namespace are reserved: a broker in another one needs this choice.
+    /// The port that clients connect to. The next one is the controller's, and other listeners
+    /// follow. By default, free ports of this network namespace are reserved: a broker in another
+    /// one needs this choice.
     pub fn port(mut self, port: u16) -> Builder {
         self.port = Some(port);
         self
@@ -80,6 +87,27 @@ impl Builder {
     /// Another property of the broker's configuration, such as `message.max.bytes`.
     pub fn property(mut self, name: &str, value: &str) -> Builder {
         self.properties.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Another listener for clients, such as `SECURE` with the protocol `SASL_SSL`. Properties that
+    /// begin with `listener.name.secure.` configure it, and [`Broker::listener`] tells its address.
+    /// Without one, clients connect in plain text.
+    pub fn listener(mut self, name: &str, protocol: &str) -> Builder {
+        self.listeners.push(Listener { name: name.to_owned(), protocol: protocol.to_owned() });
+        self
+    }
+
+    /// A file in the broker's folder, such as a key store. Properties name it without a folder.
+    pub fn file(mut self, name: &str, content: &str) -> Builder {
+        self.files.push((name.to_owned(), content.to_owned()));
+        self
+    }
+
+    /// A user who logs in by SCRAM-SHA-512. Both words are letters and digits. Other users of this
+    /// machine can see the password while the folder is formatted.
+    pub fn scram_user(mut self, name: &str, password: &str) -> Builder {
+        self.scram_users.push(format!("SCRAM-SHA-512=[name={name},password={password}]"));
         self
     }
 
@@ -124,17 +152,20 @@ impl Builder {
         ensure!((1..=BROKERS_MAX).contains(&count), "1 to {BROKERS_MAX} brokers, not {count}");
         let jvm = Jvm::new(&self.jars, self.launcher.clone())?;
         let reserved = (0..count).map(|index| self.addresses(index)).collect::<Result<Vec<_>>>()?;
-        let all: Vec<Addresses> = reserved.iter().map(|(addresses, _)| *addresses).collect();
+        let all: Vec<Addresses> = reserved.iter().map(|(addresses, _)| addresses.clone()).collect();
         let mut brokers = Vec::new();
         for (node, (addresses, ports)) in (1..).zip(reserved) {
             let (folder, temporary) = self.folder_of(node, count)?;
             let text = properties::text(node, &all, self.partitions_default, &self.properties);
-            let file = folder.join(properties::FILE);
-            fs::write(&file, text).with_context(|| format!("can't write {}", file.display()))?;
-            let address = addresses.broker;
+            let files = self.files.iter().map(|(name, content)| (name.as_str(), content.as_str()));
+            for (name, content) in files.chain([(properties::FILE, text.as_str())]) {
+                let file = folder.join(name);
+                fs::write(&file, content)
+                    .with_context(|| format!("can't write {}", file.display()))?;
+            }
             let place =
-                Place { jvm: jvm.clone(), address, folder, _ports: ports, _temporary: temporary };
-            place.format()?;
+                Place { jvm: jvm.clone(), addresses, folder, _ports: ports, _temporary: temporary };
+            place.format(&self.scram_users)?;
             brokers.push(Broker::launch(place)?);
         }
         // None answers before most of them run.
@@ -144,18 +175,18 @@ impl Builder {
 
     /// The addresses of one broker, with the ports that were reserved for it.
     fn addresses(&self, index: usize) -> Result<(Addresses, Vec<ReservedPort>)> {
-        let at = |port| SocketAddr::new(self.listen, port);
+        let count = 2 + self.listeners.len();
         if let Some(first) = self.port {
-            let broker = first.checked_add(2 * u16::try_from(index)?);
-            let pair = broker.and_then(|broker| Some((broker, broker.checked_add(1)?)));
-            let (broker, controller) =
-                pair.context("the port must leave room for the next ones")?;
-            return Ok((Addresses { broker: at(broker), controller: at(controller) }, Vec::new()));
+            let port = |of: usize| u16::try_from(usize::from(first) + index * count + of);
+            let ports = (0..count).map(port).collect::<Result<Vec<_>, _>>();
+            let ports = ports.context("the port must leave room for the next ones")?;
+            let at: Vec<_> = ports.iter().map(|port| SocketAddr::new(self.listen, *port)).collect();
+            return Ok((Addresses::new(&at, &self.listeners), Vec::new()));
         }
-        let [broker, controller] =
-            [ReservedPort::new(self.listen)?, ReservedPort::new(self.listen)?];
-        let addresses = Addresses { broker: broker.address, controller: controller.address };
-        Ok((addresses, vec![broker, controller]))
+        let reserve = |_| ReservedPort::new(self.listen);
+        let reserved = (0..count).map(reserve).collect::<Result<Vec<_>>>()?;
+        let at: Vec<_> = reserved.iter().map(|port| port.address).collect();
+        Ok((Addresses::new(&at, &self.listeners), reserved))
     }
 
     /// The folder of one broker, made, with its owner if it is temporary.
@@ -184,6 +215,9 @@ mod tests {
             [at.broker.port(), at.controller.port()]
         };
         assert_eq!([ports(0), ports(1)], [[9092, 9093], [9094, 9095]]);
+        let builder = Builder::new(Path::new("jars")).port(9092).listener("SECURE", "SSL");
+        let (second, _) = builder.addresses(1).unwrap();
+        assert_eq!([second.broker.port(), second.more[0].1.port()], [9095, 9097]);
         assert!(Builder::new(Path::new("jars")).port(u16::MAX).addresses(0).is_err());
     }
 

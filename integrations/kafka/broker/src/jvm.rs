@@ -13,9 +13,9 @@ use crate::properties;
 
 /// The kinds of programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Program {
-    /// Writes the identity of a cluster into a new folder.
-    Format,
+pub enum Program<'a> {
+    /// Writes the identity of a cluster, and the users' credentials, into a new folder.
+    Format { scram_users: &'a [String] },
     /// The broker.
     Serve,
 }
@@ -91,19 +91,22 @@ impl Jvm {
     ///
     /// # Errors
     /// There is no JVM.
-    pub fn start(&self, program: Program, folder: &Path) -> Result<Process> {
+    pub fn start(&self, program: Program<'_>, folder: &Path) -> Result<Process> {
         Process::captured("java", self.command(program, folder))
             .context("Kafka needs Java 17 or newer, on the PATH or in JAVA_HOME")
     }
 
-    fn command(&self, program: Program, folder: &Path) -> Command {
+    fn command(&self, program: Program<'_>, folder: &Path) -> Command {
         let mut command = (self.launcher.0)(&self.java);
         command.current_dir(folder).arg(MEMORY).args(OPTIONS);
         let (options, words): (&[&str], &[&str]) = match program {
-            Program::Format => (&FORMAT_OPTIONS, &FORMAT),
+            Program::Format { .. } => (&FORMAT_OPTIONS, &FORMAT),
             Program::Serve => (&LOG_OPTIONS, &SERVE),
         };
         command.args(options).arg("-cp").arg(&self.class_path).args(words);
+        if let Program::Format { scram_users } = program {
+            scram_users.iter().for_each(|user| _ = command.args(["--add-scram", user]));
+        }
         command
     }
 }
@@ -153,9 +156,14 @@ mod tests {
             command
         }));
         let jvm = Jvm::new(jars.path(), launcher).unwrap();
-        let place = Path::new("/broker");
+        let (place, users) = (Path::new("/broker"), ["a".to_owned()]);
         for (program, main, last) in [
-            (Program::Format, "kafka.tools.StorageTool", "--config server.properties"),
+            (
+                Program::Format { scram_users: &[] },
+                "kafka.tools.StorageTool",
+                "--config server.properties",
+            ),
+            (Program::Format { scram_users: &users }, "kafka.tools.StorageTool", "--add-scram a"),
             (Program::Serve, "kafka.Kafka", "kafka.Kafka server.properties"),
         ] {
             let command = jvm.command(program, place);

@@ -7,12 +7,30 @@ use std::net::SocketAddr;
 pub const FILE: &str = "server.properties";
 
 /// The addresses of a broker.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Addresses {
-    /// The clients'.
+    /// The clients' and the other brokers'.
     pub broker: SocketAddr,
     /// The other controllers'.
     pub controller: SocketAddr,
+    /// Other listeners for clients, with their addresses.
+    pub more: Vec<(Listener, SocketAddr)>,
+}
+
+/// Another listener for clients.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listener {
+    pub name: String,
+    /// Such as `SASL_SSL`.
+    pub protocol: String,
+}
+
+impl Addresses {
+    /// `at`: the clients' address, the controllers', and one for each of `more`.
+    pub fn new(at: &[SocketAddr], more: &[Listener]) -> Addresses {
+        let more = more.iter().cloned().zip(at[2..].iter().copied()).collect();
+        Addresses { broker: at[0], controller: at[1], more }
+    }
 }
 
 /// The configuration of the broker `node`, whose addresses are `all[node - 1]`. `more` replaces
@@ -27,7 +45,13 @@ pub fn text(
 ) -> String {
     let voter = |(index, at): (usize, &Addresses)| format!("{}@{}", index + 1, at.controller);
     let voters: Vec<String> = all.iter().enumerate().map(voter).collect();
-    let Addresses { broker, controller } = all[node - 1];
+    let Addresses { broker, controller, more: others } = &all[node - 1];
+    let mut listeners = format!("PLAINTEXT://{broker},CONTROLLER://{controller}");
+    let mut protocols = "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT".to_owned();
+    for (Listener { name, protocol }, address) in others {
+        let _ = write!(listeners, ",{name}://{address}");
+        let _ = write!(protocols, ",{name}:{protocol}");
+    }
     let replicas = all.len().min(3).to_string();
     // With three replicas, topics outlive one broker.
     let replicas_in_sync = if all.len() < 3 { "1" } else { "2" };
@@ -36,7 +60,8 @@ pub fn text(
         ("node.id", node.to_string()),
         ("controller.quorum.voters", voters.join(",")),
         ("controller.listener.names", "CONTROLLER".into()),
-        ("listeners", format!("PLAINTEXT://{broker},CONTROLLER://{controller}")),
+        ("listeners", listeners),
+        ("listener.security.protocol.map", protocols),
         ("log.dirs", "data".into()),
         ("num.partitions", partitions_default.to_string()),
         ("default.replication.factor", replicas.clone()),
@@ -65,7 +90,7 @@ mod tests {
     fn at(address: &str, port: u16) -> Addresses {
         let address = address.parse().unwrap();
         let at = |port| SocketAddr::new(address, port);
-        Addresses { broker: at(port), controller: at(port + 1) }
+        Addresses::new(&[at(port), at(port + 1)], &[])
     }
 
     fn has(text: &str, line: &str) -> bool {
@@ -100,6 +125,19 @@ mod tests {
             "min.insync.replicas=2",
         ] {
             assert!(has(&text, line), "{line} isn't in\n{text}");
+        }
+    }
+
+    #[test]
+    fn text__other_listeners_have_protocols() {
+        let addresses = [9092, 9093, 9094].map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
+        let secure = Listener { name: "SECURE".into(), protocol: "SASL_SSL".into() };
+        let text = text(1, &[Addresses::new(&addresses, &[secure])], 1, &[]);
+        for end in [
+            "://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093,SECURE://127.0.0.1:9094",
+            "map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SECURE:SASL_SSL",
+        ] {
+            assert!(text.lines().any(|line| line.ends_with(end)), "{end} isn't in\n{text}");
         }
     }
 

@@ -1,6 +1,7 @@
 //! `[kafka]`: brokers, topics, and librdkafka's own properties with secrets from files or the
 //! environment.
 
+use super::security;
 use anyhow::{Context, Result, anyhow, bail};
 use rdkafka::ClientConfig;
 use serde::Deserialize;
@@ -76,7 +77,8 @@ impl Client {
     /// The configuration of a client, with librdkafka's own errors left to the caller.
     ///
     /// # Errors
-    /// A secret can't be read, or a property is this program's own.
+    /// A secret can't be read, a property is this program's own, or those for TLS and the login
+    /// contradict each other.
     pub fn config(&self) -> Result<ClientConfig> {
         let mut config = ClientConfig::new();
         config.set("bootstrap.servers", &self.brokers);
@@ -88,6 +90,7 @@ impl Client {
             let value = property.value().with_context(|| format!("[kafka.properties] {name}"))?;
             config.set(name, value);
         }
+        security::check(&config).map_err(|why| anyhow!("[kafka.properties] {why}"))?;
         Ok(config)
     }
 }
@@ -98,7 +101,13 @@ impl Property {
             Self::Text(text) => text.clone(),
             Self::Number(number) => number.to_string(),
             Self::Flag(flag) => flag.to_string(),
-            Self::File { file } => content(file)?,
+            Self::File { file } => {
+                let value = content(file)?;
+                if value.is_empty() {
+                    bail!("{} is empty: write the secret into it", file.display());
+                }
+                value
+            }
             // The error of one that is no text has its value.
             Self::Env { env } => std::env::var(env)
                 .map_err(|_| anyhow!("there is no text in the environment variable {env}"))?,

@@ -3,6 +3,7 @@
 mod atp;
 mod kafka;
 mod receive;
+mod security;
 mod send;
 mod types;
 

@@ -2,7 +2,7 @@
 
 use super::window_record::Stored;
 use crate::{
-    client::{Logged, TIMEOUT, inquirer, partitions, wrong_properties},
+    client::{Logged, TIMEOUT, inquirer, partitions, partitions_within, wrong_properties},
     config::ReceiveConfig,
 };
 use anyhow::{Context, Result, anyhow, bail};
@@ -49,7 +49,7 @@ pub fn make_own_topics(config: &ReceiveConfig) -> Result<()> {
 fn make(config: &ReceiveConfig, name: &str, options: &[(&str, &str)]) -> Result<()> {
     let kafka = &config.kafka;
     let consumer = inquirer(&kafka.client().config()?)?;
-    if partitions(&consumer, name, &kafka.brokers).is_ok() {
+    if partitions_within(Duration::ZERO, &consumer, name, &kafka.brokers).is_ok() {
         return Ok(());
     }
     let admin: AdminClient<Logged> = kafka
@@ -63,6 +63,8 @@ fn make(config: &ReceiveConfig, name: &str, options: &[(&str, &str)]) -> Result<
     let made = futures_executor::block_on(admin.create_topics([&topic], &timeout));
     match made.with_context(|| format!("can't make topic {name:?}"))?.pop() {
         None | Some(Ok(_) | Err((_, RDKafkaErrorCode::TopicAlreadyExists))) => {
+            // It is written and read next.
+            partitions_within(SILENCE, &consumer, name, &kafka.brokers)?;
             tracing::info!("made topic {name:?}");
             Ok(())
         }

@@ -2,24 +2,19 @@
 //!
 //! `ATP_SEED=n` replays one run. `ATP_KAFKA_RUNS=n` makes that many, 6 without it.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use kafka_broker::Broker;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use rdkafka::consumer::{BaseConsumer, Consumer};
-use rdkafka::error::KafkaError;
-use rdkafka::message::{Headers, Message};
 use rdkafka::producer::{BaseRecord, Producer, ThreadedProducer};
-use rdkafka::{ClientConfig, Offset, TopicPartitionList};
 
 use crate::process::{Bridge, run_to_end};
+use crate::topics::{LIMIT, client, counted};
 
-const LIMIT: Duration = Duration::from_secs(120);
 const PARTITIONS: usize = 2;
 
 pub fn each_record_is_written_once_or_known_to_be_lost(jars: &Path) -> Result<()> {
@@ -203,37 +198,10 @@ impl Run<'_> {
 
     /// Every committed record is in the target once, or lost.
     fn check(&self) -> Result<()> {
-        let mut known: Vec<BTreeMap<u64, &str>> = vec![BTreeMap::new(); PARTITIONS];
-        let mut note = |partition: usize, offset: u64, what: &'static str| {
-            let before = known[partition].insert(offset, what);
-            ensure!(before.is_none(), "[{partition}] {offset} is {what} and {before:?}");
-            Ok(())
-        };
-        for message in read(self.broker, &self.target)? {
-            let Some(offset) = message.offset else { continue };
-            note(message.partition, offset, "written")?;
-        }
-        let windows = read(self.broker, &format!("{}.windows", self.target))?;
-        for window in windows {
-            let window: serde_json::Value = serde_json::from_slice(&window.payload)?;
-            let partition = window["stream"]["partition"].as_u64().context("a partition")?;
-            for range in window["lost"].as_array().context("lost")? {
-                let ends = [0, 1].map(|at| range[at].as_u64().expect("an offset"));
-                for offset in ends[0]..=ends[1] {
-                    note(partition as usize, offset, "lost")?;
-                }
-            }
-        }
-        let found: Vec<u64> = known.iter().map(|offsets| offsets.len() as u64).collect();
+        let found = counted(&client(self.broker), &self.target, PARTITIONS)?;
         ensure!(found == self.written, "{found:?} of {:?} records are known", self.written);
         Ok(())
     }
-}
-
-fn client(broker: &Broker) -> ClientConfig {
-    let mut client = ClientConfig::new();
-    client.set("bootstrap.servers", broker.bootstrap());
-    client
 }
 
 /// Makes a topic.
@@ -243,49 +211,4 @@ fn produce_one(broker: &Broker, topic: &str) -> Result<()> {
     producer.send(record).map_err(|(error, _)| error)?;
     producer.flush(LIMIT)?;
     Ok(())
-}
-
-pub struct Read {
-    partition: usize,
-    /// The offset in the source, if it has one.
-    offset: Option<u64>,
-    pub payload: Vec<u8>,
-}
-
-/// All committed records of a topic.
-pub fn read(broker: &Broker, topic: &str) -> Result<Vec<Read>> {
-    let mut config = client(broker);
-    config.set("group.id", "check").set("enable.auto.commit", "false");
-    config.set("enable.partition.eof", "true");
-    let consumer: BaseConsumer = config.create()?;
-    let metadata = consumer.fetch_metadata(Some(topic), LIMIT)?;
-    let mut open: Vec<i32> = metadata.topics()[0].partitions().iter().map(|p| p.id()).collect();
-    let mut list = TopicPartitionList::new();
-    for partition in &open {
-        list.add_partition_offset(topic, *partition, Offset::Beginning)?;
-    }
-    consumer.assign(&list)?;
-    let deadline = Instant::now() + LIMIT;
-    let mut records = Vec::new();
-    while !open.is_empty() {
-        ensure!(Instant::now() < deadline, "reading {topic} doesn't end");
-        match consumer.poll(Duration::from_millis(100)) {
-            None => {}
-            Some(Err(KafkaError::PartitionEOF(ended))) => open.retain(|open| *open != ended),
-            Some(Err(error)) => bail!("reading {topic}: {error}"),
-            Some(Ok(message)) => {
-                let headers = message.headers();
-                let mut headers = headers.into_iter().flat_map(Headers::iter);
-                let offset = headers.find(|header| header.key == "atp-offset");
-                let offset = offset.and_then(|header| header.value);
-                let offset = offset.map(std::str::from_utf8).transpose()?;
-                records.push(Read {
-                    partition: usize::try_from(message.partition())?,
-                    offset: offset.map(str::parse).transpose()?,
-                    payload: message.payload().unwrap_or_default().to_vec(),
-                });
-            }
-        }
-    }
-    Ok(records)
 }

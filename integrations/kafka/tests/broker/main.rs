@@ -4,11 +4,17 @@
 //! it.
 
 mod both_ways;
+mod certificates;
+mod cluster;
 mod offsets;
+mod permissions;
 #[path = "../process.rs"]
 #[expect(dead_code, reason = "the tests with the mock cluster use the rest")]
 mod process;
 mod records;
+mod refused;
+mod secure;
+mod topics;
 #[path = "../../broker/tests/trial.rs"]
 mod trial;
 
@@ -31,6 +37,11 @@ fn main() -> ExitCode {
             "offsets__records_that_expire_or_are_of_another_topic_are_told",
             offsets::records_that_expire_or_are_of_another_topic_are_told,
         ),
+        trial(
+            "cluster__a_bridge_outlives_the_leaders_of_its_partitions",
+            cluster::a_bridge_outlives_the_leaders_of_its_partitions,
+        ),
+        trial("secure__bridges_log_in_over_tls", secure::bridges_log_in_over_tls),
     ];
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }

@@ -1,27 +1,24 @@
 //! Offsets that move: records that expire, and topics that are made again.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use futures_executor::block_on;
 use kafka_broker::Broker;
-use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
+use rdkafka::admin::{AdminClient, AdminOptions};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::producer::{BaseRecord, Producer, ThreadedProducer};
 use rdkafka::{ClientConfig, Offset, TopicPartitionList};
-use serde_json::Value;
 
-use crate::both_ways::read;
 use crate::process::Bridge;
-
-const LIMIT: Duration = Duration::from_secs(120);
+use crate::topics::{self, LIMIT, client, make_one};
 
 pub fn records_that_expire_or_are_of_another_topic_are_told(jars: &Path) -> Result<()> {
     let broker = Broker::builder(jars).start()?;
     let folder = tempfile::tempdir()?;
-    let admin: AdminClient<DefaultClientContext> = client(&broker).create()?;
-    make(&admin, "target")?;
+    let client = client(&broker);
+    let admin: AdminClient<DefaultClientContext> = client.create()?;
+    make_one(&client, "target")?;
     let configs = configs(&broker, folder.path())?;
     let receive = configs[1].to_string_lossy().into_owned();
     let mut receiver = Bridge::start(folder.path(), "receive", &["receive", &receive])?;
@@ -33,60 +30,34 @@ pub fn records_that_expire_or_are_of_another_topic_are_told(jars: &Path) -> Resu
         Ok(sender.log())
     };
 
-    make(&admin, "source")?;
-    produce(&broker, 1_000)?;
+    make_one(&client, "source")?;
+    produce(&client, 1_000)?;
     send("first")?;
     // 300 more are there, and 200 of them expire.
-    produce(&broker, 300)?;
+    produce(&client, 300)?;
     let mut list = TopicPartitionList::new();
     list.add_partition_offset("source", 0, Offset::Offset(1_200))?;
     block_on(admin.delete_records(&list, &AdminOptions::new()))?;
     let log = send("expired")?;
     ensure!(log.contains("records have expired"), "{log}");
-    let windows = windows(&broker)?;
+    let windows = topics::windows(&client, "target")?;
     let sum = |name: &str| -> u64 { windows.iter().filter_map(|w| w[name].as_u64()).sum() };
     ensure!((sum("records"), sum("skipped")) == (1_100, 200), "{windows:?}");
 
     // Another topic of the same name begins at offset 0 again.
     block_on(admin.delete_topics(&["source"], &AdminOptions::new()))?;
-    make(&admin, "source")?;
-    produce(&broker, 500)?;
+    make_one(&client, "source")?;
+    produce(&client, 500)?;
     send("again")?;
-    let windows = self::windows(&broker)?;
+    let windows = topics::windows(&client, "target")?;
     let records: u64 = windows.iter().filter_map(|w| w["records"].as_u64()).sum();
     ensure!(records == 1_600, "the new topic's records don't count: {windows:?}");
     receiver.terminate()?;
     Ok(())
 }
 
-/// The records of windows.
-fn windows(broker: &Broker) -> Result<Vec<Value>> {
-    let records = read(broker, "target.windows")?;
-    records.iter().map(|record| Ok(serde_json::from_slice(&record.payload)?)).collect()
-}
-
-fn client(broker: &Broker) -> ClientConfig {
-    let mut client = ClientConfig::new();
-    client.set("bootstrap.servers", broker.bootstrap());
-    client
-}
-
-/// Makes a topic. One of the same name may be on its way out.
-fn make(admin: &AdminClient<DefaultClientContext>, topic: &str) -> Result<()> {
-    let new = NewTopic::new(topic, 1, TopicReplication::Fixed(1));
-    let deadline = std::time::Instant::now() + LIMIT;
-    loop {
-        let made = block_on(admin.create_topics([&new], &AdminOptions::new()))?;
-        match made.into_iter().next().context("no answer")? {
-            Ok(_) => return Ok(()),
-            Err((_, code)) => ensure!(std::time::Instant::now() < deadline, "{topic}: {code}"),
-        }
-        std::thread::sleep(Duration::from_millis(100));
-    }
-}
-
-fn produce(broker: &Broker, records: usize) -> Result<()> {
-    let producer: ThreadedProducer<_> = client(broker).create()?;
+fn produce(client: &ClientConfig, records: usize) -> Result<()> {
+    let producer: ThreadedProducer<_> = client.create()?;
     for _ in 0..records {
         let record: BaseRecord<'_, str, str> = BaseRecord::to("source").payload("a value");
         producer.send(record).map_err(|(error, _)| error)?;
