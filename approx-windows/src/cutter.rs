@@ -10,7 +10,7 @@ use crate::{
     sampling::{GroupId, Sampling},
 };
 use open::Open;
-pub use open::{Cut, Part};
+pub use open::{Batch, Cut};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use std::collections::{BTreeMap, VecDeque};
@@ -146,7 +146,7 @@ impl Cutter {
     ///
     /// With windows by time, records may come for an earlier window than the first that is open.
     /// That window closes next, so nothing is sent before the watermark has reached a window.
-    pub fn take_part(&mut self) -> Option<Part> {
+    pub fn take_batch(&mut self) -> Option<Batch> {
         let mut first = self.open.first_entry()?;
         let number = *first.key();
         if number > self.open_from || !self.closed.is_empty() {
@@ -155,7 +155,7 @@ impl Cutter {
         let messages = first.get_mut().take();
         let part = if self.parts.0 == number { self.parts.1 } else { 0 };
         let epoch = self.begun.epoch;
-        (!messages.is_empty()).then_some(Part { number, part, epoch, messages })
+        (!messages.is_empty()).then_some(Batch { number, part, epoch, messages })
     }
 
     /// Whether a window is open.
@@ -163,9 +163,9 @@ impl Cutter {
         !self.open.is_empty()
     }
 
-    /// The encoded bytes of all windows here.
-    pub fn bytes(&self) -> usize {
-        let open: usize = self.open.values().map(Open::bytes).sum();
+    /// The memory of all windows here.
+    pub fn memory_bytes(&self) -> usize {
+        let open: usize = self.open.values().map(Open::memory_bytes).sum();
         open + self.closed.iter().map(Cut::bytes).sum::<usize>()
     }
 

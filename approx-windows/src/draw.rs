@@ -61,6 +61,14 @@ impl Draw {
         Self { msr, records: 0, sent: 0, sent_bytes: 0, has_long: false, filling, full, rest }
     }
 
+    /// The memory of its records, those of messages that were taken included: their window keeps
+    /// them.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let Rest { bytes, ends } = &self.rest;
+        let rest = bytes.capacity() + ends.capacity() * size_of::<usize>();
+        self.sent_bytes + self.filling.capacity() + rest
+    }
+
     /// Takes a record.
     pub(crate) fn push(&mut self, encoded: &[u8], rng: &mut ChaCha8Rng) {
         self.records += 1;
@@ -96,10 +104,10 @@ impl Draw {
 
     fn send(&mut self, encoded: &[u8]) {
         if !self.filling.is_empty() && self.filling.len() + encoded.len() > MESSAGE_BYTES {
+            self.filling.shrink_to_fit();
             self.full.push(std::mem::take(&mut self.filling));
         }
         if self.filling.is_empty() {
-            self.filling.reserve(MESSAGE_BYTES.max(encoded.len() + 1));
             self.filling.push(RECORDS);
         }
         self.filling.extend_from_slice(encoded);

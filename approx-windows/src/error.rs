@@ -74,6 +74,14 @@ pub enum OutboxError {
         /// The peer.
         peer: String,
     },
+    /// A sampling rate that is none.
+    #[error("the rate of group {group:?} must lie between 0 and 1, not {msr}")]
+    Rate {
+        /// The group.
+        group: String,
+        /// The rate.
+        msr: f64,
+    },
     /// Too many groups.
     #[error("{groups} groups: there can be {groups_max} at most")]
     Groups {

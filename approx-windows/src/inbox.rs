@@ -92,8 +92,10 @@ pub struct InboxStats {
     pub skipped: u64,
 }
 
-/// A sender of an open window that is silent for this long has crashed, unless it awaits the
-/// confirmation of an earlier window.
+/// A sender of an open window that is silent for this long may have crashed, unless it awaits the
+/// confirmation of an earlier window. If its windows take this share of the memory, they make room
+/// first. A sender that lives sends them again once they are closed.
+const SILENCE_SHARE: u64 = 16;
 const SILENCE: Duration = Duration::from_secs(15);
 
 impl Inbox {
@@ -252,12 +254,12 @@ impl Inbox {
         if self.open.bytes() <= bytes_max {
             return None;
         }
-        // A sender that has crashed sends no end. Its windows make room first.
+        // A sender that has crashed sends no end.
         let awaits = |run| {
             self.unconfirmed.values().any(|awaiting| *awaiting == run)
                 || self.waiting.iter().any(|ended| ended.key.0 == run)
         };
-        if let Some(silent) = self.open.silent_run(SILENCE, awaits) {
+        if let Some(silent) = self.open.silent_run(SILENCE, bytes_max / SILENCE_SHARE, awaits) {
             let windows = self.open.remove_run(silent);
             self.refuse(silent);
             return self.unfinished(windows.into_iter().find_map(|open| open.begin));

@@ -37,7 +37,7 @@ mod window;
 mod worker;
 
 pub use counted::{Count, Counted, CountedOffsets};
-pub use cutter::{Cut, Cutter, Limits, Part, Plan};
+pub use cutter::{Batch, Cut, Cutter, Limits, Plan};
 pub use error::{InboxError, MalformedError, OutboxError};
 pub use header::{GroupHeader, WindowBegin, WindowHeader};
 pub use inbox::{Arrival, Inbox, InboxStats};

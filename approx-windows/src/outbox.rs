@@ -150,8 +150,14 @@ impl Outbox {
     /// # Errors
     /// As [`Outbox::send`].
     pub fn try_confirmed(&mut self) -> Result<Option<Confirmed>, OutboxError> {
-        let report = self.job.try_window().map_err(|source| self.failed(source))?;
-        Ok(report.map(|report| self.confirm(report)))
+        if let Some(report) = self.job.try_window().map_err(|source| self.failed(source))? {
+            return Ok(Some(self.confirm(report)));
+        }
+        // The job may fail while no window awaits its end. This also clears `changed_fd`.
+        match self.job.try_outcome().map_err(|source| self.failed(source))? {
+            None => Ok(None),
+            Some(_) => Err(self.failed(Error::EndedByReceiver)),
+        }
     }
 
     /// Waits for the oldest window that was not confirmed; `None` if there is none.

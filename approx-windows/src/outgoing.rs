@@ -1,7 +1,7 @@
 //! A window on its way to a receiver.
 
 use crate::{
-    cutter::{Cut, Part},
+    cutter::{Batch, Cut},
     header::{WindowBegin, WindowHeader},
     position::Position,
     stream::Stream,
@@ -25,28 +25,28 @@ pub(crate) struct WindowEnd {
 
 impl OutgoingWindow {
     /// A window that is still open.
-    pub fn open(part: Part, stream: &Stream) -> Self {
-        let Part { number, part, epoch, messages } = part;
+    pub fn open(batch: Batch, stream: &Stream) -> Self {
+        let Batch { number, part, epoch, messages } = batch;
         let begin = WindowBegin { stream: stream.clone(), epoch, number, part };
         Self { begin, messages, end: None }
     }
 
-    /// A window of which no part was taken.
+    /// A window of which no message was taken before.
     pub fn closed(cut: Cut, stream: &Stream) -> Self {
         let (header, position) = (cut.header(stream.clone()), cut.position);
         let (begin, end) = (header.begin(), Some(WindowEnd { header, position }));
         Self { begin, messages: cut.messages, end }
     }
 
-    /// Adds the next part.
-    pub fn add(&mut self, part: Part) {
-        self.messages.extend(part.messages);
+    /// Adds the next messages.
+    pub fn add(&mut self, batch: Batch) {
+        self.messages.extend(batch.messages);
     }
 
     /// Adds what was left, and closes it.
     pub fn close(&mut self, cut: Cut) {
         let header = cut.header(self.begin.stream.clone());
-        debug_assert_eq!(self.begin, header.begin(), "parts of one window");
+        debug_assert_eq!(self.begin, header.begin(), "batches of one window");
         self.end = Some(WindowEnd { header, position: cut.position });
         self.messages.extend(cut.messages);
     }

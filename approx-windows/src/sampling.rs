@@ -44,8 +44,13 @@ impl Sampling {
     /// Groups with their rates, besides the exact one.
     ///
     /// # Errors
-    /// [`OutboxError::Groups`] if there are more than 254.
+    /// [`OutboxError::Groups`] if there are more than 254; [`OutboxError::Rate`].
     pub fn new(groups: Vec<Group>) -> Result<Self, OutboxError> {
+        if let Some(Group { name, msr }) =
+            groups.iter().find(|group| !(0.0..=1.0).contains(&group.msr))
+        {
+            return Err(OutboxError::Rate { group: name.clone(), msr: *msr });
+        }
         match groups.len() {
             ..=GROUPS_MAX => Ok(Self { groups }),
             groups => Err(OutboxError::Groups { groups, groups_max: GROUPS_MAX }),
@@ -89,6 +94,9 @@ mod tests {
         let all: Vec<_> = sampling.all().collect();
         assert_eq!(all, [(0, "exact", 1.0), (1, "a", 0.5), (2, "b", 0.5)]);
         assert!(Sampling::new(vec![group("c"); GROUPS_MAX + 1]).is_err());
+        for msr in [-0.1, 1.1, f64::NAN] {
+            assert!(Sampling::new(vec![Group { name: "c".into(), msr }]).is_err(), "{msr}");
+        }
         assert_eq!(GroupId::at(GROUPS_MAX - 1).id(), 254);
     }
 }

@@ -27,10 +27,10 @@ pub(crate) fn window<V: AsRef<[u8]>>(
     for (offset, value) in (0..).zip(values) {
         let value = value.as_ref().map(AsRef::as_ref);
         cutter.push(&RecordRef { offset, value, ..RecordRef::default() }, group(offset));
-        if let Some(part) = cutter.take_part() {
+        if let Some(batch) = cutter.take_batch() {
             match &mut window {
-                Some(window) => window.add(part),
-                None => window = Some(OutgoingWindow::open(part, &stream)),
+                Some(window) => window.add(batch),
+                None => window = Some(OutgoingWindow::open(batch, &stream)),
             }
         }
     }

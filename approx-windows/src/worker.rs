@@ -1,7 +1,7 @@
 //! A thread that sends the windows of a stream, again and again until they are confirmed.
 
 use crate::{
-    cutter::{Cut, Part},
+    cutter::{Batch, Cut},
     error::OutboxError,
     outbox::{Outbox, Peer},
     outgoing::OutgoingWindow,
@@ -68,7 +68,7 @@ pub struct Worker {
 
 #[derive(Debug)]
 enum Piece {
-    Part(Part),
+    Batch(Batch),
     Cut(Box<Cut>),
 }
 
@@ -102,6 +102,7 @@ impl Worker {
             outbox: None,
             windows: VecDeque::new(),
             failing: None,
+            holds_open: false,
             is_closed: false,
         };
         let thread = thread::Builder::new().name("atp-windows".into()).spawn(|| sending.run())?;
@@ -109,8 +110,8 @@ impl Worker {
     }
 
     /// Sends a part of the window that closes next.
-    pub fn send_part(&self, part: Part) {
-        self.give(Piece::Part(part));
+    pub fn send_batch(&self, batch: Batch) {
+        self.give(Piece::Batch(batch));
     }
 
     /// Sends a window, or what is left of one, after those before it.
@@ -183,6 +184,9 @@ struct Sending {
     /// Windows that aren't confirmed. The outbox has the first ones. The last one may be open.
     windows: VecDeque<OutgoingWindow>,
     failing: Option<Failing>,
+    /// Open windows wait for their end, because sending has failed. A receiver without memory for
+    /// them would refuse them again and again.
+    holds_open: bool,
     /// No more pieces come.
     is_closed: bool,
 }
@@ -232,9 +236,9 @@ impl Sending {
     fn take(&mut self, piece: Piece) {
         let last = self.windows.back_mut().filter(|window| window.is_open());
         match (piece, last) {
-            (Piece::Part(part), Some(window)) => window.add(part),
-            (Piece::Part(part), None) => {
-                self.windows.push_back(OutgoingWindow::open(part, &self.stream));
+            (Piece::Batch(batch), Some(window)) => window.add(batch),
+            (Piece::Batch(batch), None) => {
+                self.windows.push_back(OutgoingWindow::open(batch, &self.stream));
             }
             (Piece::Cut(cut), Some(window)) => window.close(*cut),
             (Piece::Cut(cut), None) => {
@@ -246,7 +250,7 @@ impl Sending {
     fn confirm(&mut self) -> Result<(), OutboxError> {
         let Some(outbox) = &mut self.outbox else { return Ok(()) };
         while outbox.try_confirmed()?.is_some() {
-            self.failing = None;
+            (self.failing, self.holds_open) = (None, false);
             if let Some(position) = self.windows.pop_front().and_then(|window| window.position()) {
                 (self.tell)(Told::Confirmed(position));
             }
@@ -258,7 +262,10 @@ impl Sending {
     fn send(&mut self) -> Result<(), OutboxError> {
         while !self.is_stopped() {
             let sent = self.outbox.as_ref().map_or(0, |outbox| outbox.unconfirmed() as usize);
-            let Some(window) = self.windows.get(sent) else { break };
+            let next = self.windows.get(sent);
+            let Some(window) = next.filter(|window| !(self.holds_open && window.is_open())) else {
+                break;
+            };
             let outbox = match &mut self.outbox {
                 Some(outbox) => outbox,
                 None => {
@@ -283,6 +290,12 @@ impl Sending {
         *self.shared.job() = None;
         if self.is_stopped() {
             return None;
+        }
+        self.holds_open = true;
+        if self.windows.front().is_none_or(OutgoingWindow::is_open) {
+            // Nothing has to be there before the window's end.
+            (self.tell)(Told::Failed(error));
+            return Some(Duration::ZERO);
         }
         // A failure long after the last one is the first of others.
         let series = self.failing.filter(|series| series.last.elapsed() < SERIES);

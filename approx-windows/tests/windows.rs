@@ -1,12 +1,13 @@
 //! Windows from an outbox to an inbox over the loopback, with senders and receivers that fail.
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use approx_windows::{
     Arrival, Counted, Cutter, Group, GroupId, Inbox, Limits, Offsets, Outbox, OutboxError,
     OutgoingWindow, Peer, Plan, Position, ReceivedWindow, RecordRef, Rule, Sampling, Stream,
     Target, Told, Worker,
 };
 use approxlib::{Job, Receiver};
+use nix::poll::{PollFd, PollFlags, poll};
 use std::{
     net::{SocketAddr, UdpSocket},
     sync::mpsc,
@@ -275,7 +276,20 @@ fn hello__tells_a_receiver_of_windows_from_others() -> Result<()> {
     Ok(())
 }
 
-/// A cutter of windows of 100 records, and a worker that sends them. `told`: its news.
+/// A cutter of windows of 100 records.
+fn cutter() -> Cutter {
+    let plan = Plan { rule: Rule::Records(100), limits: LIMITS, sampling: sampling() };
+    Cutter::new(plan, Position::begin(0), 1)
+}
+
+/// A record of 700 bytes, so that two don't fit into a message. Two groups have one half each.
+fn push(cutter: &mut Cutter, offset: u64) {
+    let value = [offset as u8; 700];
+    let record = RecordRef { offset, value: Some(&value), ..RecordRef::default() };
+    cutter.push(&record, GroupId::at(offset as usize % 2));
+}
+
+/// A cutter, and a worker that sends its windows. `told`: its news.
 struct Sending {
     cutter: Cutter,
     worker: Worker,
@@ -285,26 +299,26 @@ struct Sending {
 
 impl Sending {
     fn start(peer: Peer, retry: Duration) -> Result<Self> {
-        let plan = Plan { rule: Rule::Records(100), limits: LIMITS, sampling: sampling() };
-        let cutter = Cutter::new(plan, Position::begin(0), 1);
-        let (tell, told) = mpsc::channel();
-        let target = Target { peer, sampling: sampling(), retry };
-        let worker = Worker::start(target, stream(0), move |news| _ = tell.send(news))?;
-        Ok(Self { cutter, worker, told, next: 0 })
+        Self::of(peer, retry, stream(0))
     }
 
-    /// Sends records up to this offset, of 700 bytes: two are a message.
+    fn of(peer: Peer, retry: Duration, stream: Stream) -> Result<Self> {
+        let (tell, told) = mpsc::channel();
+        let target = Target { peer, sampling: sampling(), retry };
+        let worker = Worker::start(target, stream, move |news| _ = tell.send(news))?;
+        Ok(Self { cutter: cutter(), worker, told, next: 0 })
+    }
+
+    /// Sends records up to this offset.
     fn send_to(&mut self, offset: u64) {
         for offset in self.next..offset {
-            let value = [offset as u8; 700];
-            let record = RecordRef { offset, value: Some(&value), ..RecordRef::default() };
-            self.cutter.push(&record, GroupId::at(offset as usize % 2));
+            push(&mut self.cutter, offset);
             while let Some(cut) = self.cutter.pop() {
                 self.worker.send(cut);
             }
         }
-        if let Some(part) = self.cutter.take_part() {
-            self.worker.send_part(part);
+        if let Some(batch) = self.cutter.take_batch() {
+            self.worker.send_batch(batch);
         }
         self.next = offset;
     }
@@ -404,5 +418,80 @@ fn next__drops_the_open_window_of_a_sender_that_was_replaced() -> Result<()> {
     inbox.confirm(&window);
     assert!(matches!(second.told()?, Told::Confirmed(_)));
     assert_eq!(inbox.memory_bytes(), 0);
+    Ok(())
+}
+
+/// A worker polls the descriptor of its outbox. It must not stay readable while an open window has
+/// nothing new.
+#[test]
+fn changed_fd__is_quiet_while_a_window_is_open() -> Result<()> {
+    let mut inbox = inbox(Counted::default(), MEMORY)?;
+    let peer = peer(inbox.local_addr()?);
+    let mut cutter = cutter();
+    (0..90).for_each(|offset| push(&mut cutter, offset));
+    let window = OutgoingWindow::open(cutter.take_batch().context("a batch")?, &stream(0));
+    let mut outbox = Outbox::open(&peer, &stream(0), &sampling())?;
+    let mut is_quiet = false;
+    for _ in 0..1_000 {
+        assert!(outbox.try_confirmed()?.is_none());
+        outbox.try_send(&window)?;
+        let mut fds = [PollFd::new(outbox.changed_fd()?, PollFlags::POLLIN)];
+        is_quiet = poll(&mut fds, 200u16)? == 0;
+        if is_quiet {
+            break;
+        }
+    }
+    assert!(is_quiet, "it is readable again and again");
+    // News make it readable: the receiver ends the job.
+    drop(inbox.next(Some(Duration::from_millis(200)))?);
+    drop(inbox);
+    let mut fds = [PollFd::new(outbox.changed_fd()?, PollFlags::POLLIN)];
+    assert_eq!(poll(&mut fds, 60_000u16)?, 1);
+    let failed = outbox.try_confirmed().unwrap_err();
+    assert!(failed.to_string().contains("readings [0]"), "{failed}");
+    Ok(())
+}
+
+/// The receiver goes away in mid-window, and nothing more comes: it is noticed. It counts once the
+/// window is closed.
+#[test]
+fn worker__gives_up_on_a_closed_window() -> Result<()> {
+    let mut inbox = inbox(Counted::default(), MEMORY)?;
+    let mut to = peer(inbox.local_addr()?);
+    to.options = to.options.peer_timeout(Duration::from_millis(500));
+    let mut sending = Sending::start(to, Duration::ZERO)?;
+    sending.send_to(90);
+    assert!(receive_until(&mut inbox, |inbox| inbox.memory_bytes() > 10 * 1_400)?.is_none());
+    drop(inbox);
+    assert!(matches!(sending.told()?, Told::Failed(_)));
+    sending.send_to(100);
+    assert!(matches!(sending.told()?, Told::GaveUp(_)));
+    Ok(())
+}
+
+/// The receiver has no room for all windows while they are open, but for each once it is closed.
+#[test]
+fn worker__waits_for_the_end_where_a_receiver_lacks_memory() -> Result<()> {
+    let mut inbox = inbox(Counted::default(), 60_000)?;
+    let to = peer(inbox.local_addr()?);
+    let start = |partition| Sending::of(to.clone(), TIMEOUT, stream(partition));
+    let mut all = [start(0)?, start(1)?, start(2)?];
+    // Some 22,000 and 42,000 bytes of each group of 100 records.
+    all.iter_mut().for_each(|sending| sending.send_to(90));
+    let refused = receive_until(&mut inbox, |_| false)?;
+    assert!(matches!(refused, Some(Arrival::NoMemory { .. })), "{refused:?}");
+    for sending in &mut all {
+        sending.send_to(100);
+        loop {
+            match inbox.next(Some(TIMEOUT))? {
+                Some(Arrival::Window(window)) => break inbox.confirm(&window),
+                Some(Arrival::NoMemory { .. } | Arrival::Unfinished(_)) => {}
+                other => anyhow::bail!("no window: {other:?}"),
+            }
+        }
+    }
+    for sending in &all {
+        while !matches!(sending.told()?, Told::Confirmed(_)) {}
+    }
     Ok(())
 }

@@ -22,7 +22,9 @@ pub(super) struct Open {
     refused: Offsets,
     late: u64,
     records: u64,
+    /// The encoded bytes of its records.
     bytes: usize,
+    memory_bytes: usize,
     groups: BTreeMap<u8, Draw>,
     encoded: Vec<u8>,
 }
@@ -39,6 +41,7 @@ impl Open {
             late: 0,
             records: 0,
             bytes: 0,
+            memory_bytes: 0,
             groups: BTreeMap::new(),
             encoded: Vec::new(),
         }
@@ -63,7 +66,9 @@ impl Open {
         }
         self.bytes += self.encoded.len();
         let draw = self.groups.entry(group.id()).or_insert_with(|| Draw::new(sampling.msr(group)));
+        let before = draw.memory_bytes();
         draw.push(&self.encoded, rng);
+        self.memory_bytes = self.memory_bytes + draw.memory_bytes() - before;
     }
 
     /// The messages that can be sent while the window is open, without those taken before.
@@ -78,6 +83,11 @@ impl Open {
 
     pub(super) fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// The memory of its records.
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.memory_bytes
     }
 
     /// The ranges of offsets, which the header names.
@@ -136,7 +146,7 @@ fn with_id(id: u8, messages: Vec<Vec<u8>>) -> impl Iterator<Item = (u8, Vec<u8>)
 
 /// Messages of a window that is still open.
 #[derive(Clone, Debug)]
-pub struct Part {
+pub struct Batch {
     pub(crate) number: i64,
     pub(crate) part: u32,
     pub(crate) epoch: u64,

@@ -150,7 +150,7 @@ proptest! {
 
     /// Parts are of the window that closes next, whichever window a record opens.
     #[test]
-    fn take_part__is_of_the_window_that_closes_next(
+    fn take_batch__is_of_the_window_that_closes_next(
         rule in rule(),
         inputs in inputs(),
         bytes in 40usize..4_000,
@@ -168,10 +168,10 @@ proptest! {
                     None => OutgoingWindow::closed(cut, &stream),
                 });
             }
-            if let Some(part) = cutter.take_part() {
+            if let Some(batch) = cutter.take_batch() {
                 match &mut open {
-                    Some(window) => window.add(part),
-                    None => open = Some(OutgoingWindow::open(part, &stream)),
+                    Some(window) => window.add(batch),
+                    None => open = Some(OutgoingWindow::open(batch, &stream)),
                 }
             }
         };

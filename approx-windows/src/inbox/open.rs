@@ -132,20 +132,24 @@ impl OpenWindows {
         Ok(None)
     }
 
-    /// The run that has been silent longest, for `silence` at least. `awaits`: whether a run has a
-    /// window that waits for the application.
+    /// The run that has been silent longest, for `silence` at least, of those with windows of
+    /// `bytes_min` at least. `awaits`: whether a run has a window that waits for the application.
     pub(super) fn silent_run(
         &self,
         silence: Duration,
+        bytes_min: u64,
         awaits: impl Fn(u64) -> bool,
     ) -> Option<u64> {
-        let mut last: HashMap<u64, Instant> = HashMap::new();
+        let mut runs: HashMap<u64, (Instant, u64)> = HashMap::new();
         for ((run, _), window) in &self.windows {
             let at = window.last.map_or_else(Instant::now, |(at, _)| at);
-            last.entry(*run).and_modify(|last| *last = at.max(*last)).or_insert(at);
+            let (last, bytes) = runs.entry(*run).or_insert((at, 0));
+            *last = at.max(*last);
+            *bytes += window.bytes;
         }
-        let candidates = last.into_iter().filter(|(run, _)| !awaits(*run));
-        let (run, at) = candidates.min_by_key(|(_, at)| *at)?;
+        let candidates =
+            runs.into_iter().filter(|(run, (_, bytes))| *bytes >= bytes_min && !awaits(*run));
+        let (run, (at, _)) = candidates.min_by_key(|(_, (at, _))| *at)?;
         (at.elapsed() >= silence).then_some(run)
     }
 
@@ -214,10 +218,12 @@ mod tests {
         for (run, bytes) in [(1, 10), (2, 5_000), (3, 20)] {
             open.add((run, 0), source(run), 1, vec![0; bytes]).unwrap();
         }
-        let silent =
-            |open: &OpenWindows, awaiting| open.silent_run(Duration::ZERO, |run| run == awaiting);
+        let silent = |open: &OpenWindows, awaiting| {
+            open.silent_run(Duration::ZERO, 1, |run| run == awaiting)
+        };
         assert_eq!((silent(&open, 0), silent(&open, 1)), (Some(1), Some(2)));
-        assert_eq!(open.silent_run(Duration::MAX, |_| false), None);
+        assert_eq!(open.silent_run(Duration::MAX, 1, |_| false), None);
+        assert_eq!(open.silent_run(Duration::ZERO, 5_000, |_| false), Some(2));
         assert_eq!(open.largest_run(), Some((2, source(2))));
         for run in [1, 2, 3] {
             open.refuse(run);

@@ -36,7 +36,7 @@ impl Provider for Librdkafka {
     }
 
     fn debian_packages(&self) -> Vec<String> {
-        ["g++", "make", "pkg-config", "libssl-dev"].map(str::to_owned).to_vec()
+        ["g++", "make", "pkg-config", "libssl-dev", "openssl"].map(str::to_owned).to_vec()
     }
 
     fn by_hand(&self) -> String {

@@ -46,7 +46,7 @@ class WindowGroup:
     name: str
     """The name. Records without a sampling rate are in ``exact``."""
     number: int
-    """The number of the stratum that warnings of answers name."""
+    """The number of the group in warnings of answers, which call it a stratum."""
     msr: float
     """The minimal sampling rate of the group's records."""
     records: int

@@ -108,8 +108,8 @@ impl Sending {
             self.shared.lock().unconfirmed += 1;
             self.worker.send(cut);
         }
-        if let Some(part) = cutter.take_part() {
-            self.worker.send_part(part);
+        if let Some(batch) = cutter.take_batch() {
+            self.worker.send_batch(batch);
         }
     }
 
@@ -167,7 +167,9 @@ fn failed(py: Python<'_>, error: OutboxError) -> PyErr {
         OutboxError::EndedByReceiver { .. } => {
             errors::raise_with(py, approxlib::Error::EndedByReceiver, text)
         }
-        OutboxError::NoWindows { .. } | OutboxError::Groups { .. } => PyValueError::new_err(text),
+        OutboxError::NoWindows { .. } | OutboxError::Rate { .. } | OutboxError::Groups { .. } => {
+            PyValueError::new_err(text)
+        }
     }
 }
 

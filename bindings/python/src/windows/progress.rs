@@ -48,7 +48,9 @@ impl Shared {
                     progress.unconfirmed -= 1;
                     progress.position = Some(position);
                 }
-                Told::Failed(error) | Told::GaveUp(error) => {
+                // An open window, which is sent again at its end.
+                Told::Failed(_) => {}
+                Told::GaveUp(error) => {
                     progress.failure = Some(error);
                     progress.has_failed = true;
                 }

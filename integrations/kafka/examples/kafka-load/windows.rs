@@ -49,7 +49,7 @@ pub fn main(args: &Args) -> Result<()> {
     }
 }
 
-/// The estimate of a window from its strata, in all of its parts.
+/// The estimate of a window from its groups, in all of its parts.
 #[derive(Clone, Copy, Debug, Default)]
 struct Estimate {
     received: u64,

@@ -46,7 +46,7 @@ pub fn fill(registry: &mut Registry, assignment: &Assignment) {
             Some(partition.bytes() as f64)
         }),
         ("paused", None, "1 while the partition isn't read, to bound memory", |partition| {
-            Some(f64::from(u8::from(partition.is_paused)))
+            Some(f64::from(u8::from(partition.is_paused())))
         }),
         ("lag_records", None, "Records of the partition that aren't confirmed", |partition| {
             partition.lag().map(|lag| lag as f64)

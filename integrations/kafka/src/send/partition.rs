@@ -91,8 +91,8 @@ pub struct Partition {
     logged_untimed: Option<Instant>,
     /// The offset that is read next.
     next: u64,
-    /// Whether the consumer has paused it.
-    pub is_paused: bool,
+    /// Since when the consumer has paused it.
+    paused: Option<Instant>,
     /// The end of the partition, if it was looked up.
     pub end: Option<u64>,
     counts: Counts,
@@ -154,7 +154,7 @@ impl Partition {
             times,
             logged_untimed: None,
             next: begun.offset,
-            is_paused: false,
+            paused: None,
             end: None,
             counts,
         })
@@ -213,7 +213,7 @@ impl Partition {
 
     /// The bytes of its open windows.
     pub fn open_bytes(&self) -> usize {
-        self.cutter.as_ref().map_or(0, Cutter::bytes)
+        self.cutter.as_ref().map_or(0, Cutter::memory_bytes)
     }
 
     /// Records that aren't confirmed, as of the last look at the end.
@@ -281,11 +281,27 @@ impl Partition {
         );
     }
 
+    /// Whether the consumer has paused it.
+    pub fn is_paused(&self) -> bool {
+        self.paused.is_some()
+    }
+
+    /// Notes that the consumer has paused or resumed it.
+    pub fn set_paused(&mut self, is_paused: bool) {
+        match (is_paused, self.paused) {
+            (true, None) => self.paused = Some(Instant::now()),
+            (false, Some(since)) => {
+                // No record could come meanwhile.
+                self.last_record += since.elapsed();
+                self.paused = None;
+            }
+            _ => {}
+        }
+    }
+
     /// Closes the open windows if no record has come for long. A paused partition waits.
     pub fn close_if_idle(&mut self) {
-        if self.is_paused {
-            self.last_record = Instant::now();
-        } else if self.last_record.elapsed() >= self.cutting.idle {
+        if !self.is_paused() && self.last_record.elapsed() >= self.cutting.idle {
             self.close();
         }
     }
@@ -300,8 +316,8 @@ impl Partition {
 
     /// Sends what can be sent of the window that closes next.
     pub fn send_open(&mut self) {
-        if let Some(part) = self.cutter.as_mut().and_then(Cutter::take_part) {
-            self.worker.send_part(part);
+        if let Some(batch) = self.cutter.as_mut().and_then(Cutter::take_batch) {
+            self.worker.send_batch(batch);
         }
     }
 
@@ -330,9 +346,11 @@ impl Partition {
     /// [`PartitionError::Outbox`] if sending failed for too long.
     pub fn advance(&mut self) -> Result<Option<Position>, PartitionError> {
         let before = self.confirmed;
+        // In this order: it may tell why it ends in between.
+        let has_ended = self.worker.has_ended();
         let told: Vec<_> = self.told.try_iter().collect();
         told.into_iter().try_for_each(|told| self.take(told))?;
-        if self.worker.has_ended() {
+        if has_ended {
             return Err(PartitionError::Worker(Box::new(self.stream.clone())));
         }
         Ok(self.confirmed.filter(|_| self.confirmed != before))

@@ -36,8 +36,8 @@ const HELLO: Duration = Duration::from_secs(15);
 const SETTLE: Duration = Duration::from_secs(10);
 /// The interval of lines about one error that lasts.
 const LOG_INTERVAL: Duration = Duration::from_secs(30);
-/// The most records between two looks at the workers, and the time: messages of an open window are
-/// sent then.
+/// Between two looks at the workers, the most records, and the longest wait for more of them.
+/// Messages of open windows are sent at a look.
 const BATCH: usize = 500;
 const LOOK: Duration = Duration::from_millis(10);
 /// The share of the memory that records may take between two looks.
@@ -215,7 +215,7 @@ impl Sending {
             if low > partition.next() {
                 partition.expire(low);
             }
-            partition.is_paused = false;
+            partition.set_paused(false);
             let next = Offset::Offset(partition.next() as i64);
             again.add_partition_offset(topic, *number, next)?;
         }
@@ -309,10 +309,10 @@ impl Sending {
         let (mut to_pause, mut to_resume) = (TopicPartitionList::new(), TopicPartitionList::new());
         for ((topic, number), partition) in &mut state.partitions {
             let must_wait = partition.is_full() || is_over;
-            if must_wait != partition.is_paused {
+            if must_wait != partition.is_paused() {
                 let list = if must_wait { &mut to_pause } else { &mut to_resume };
                 list.add_partition(topic, *number);
-                partition.is_paused = must_wait;
+                partition.set_paused(must_wait);
             }
         }
         if to_pause.count() > 0 {
