@@ -37,22 +37,22 @@ pub enum InboxError {
 #[derive(Debug, thiserror::Error)]
 pub enum OutboxError {
     /// The transport failed, or the peer.
-    #[error("sending windows of {stream} to {peer} failed: {source}")]
+    #[error("sending windows of {stream} to {peer} failed: {cause}")]
     Transport {
         /// The stream.
         stream: Box<Stream>,
         /// The peer.
         peer: String,
         /// The cause.
-        source: approxlib::Error,
+        cause: approxlib::Error,
     },
     /// No receiver answers at the peer's address.
-    #[error("no receiver of windows answers at {peer}: {source}")]
+    #[error("no receiver of windows answers at {peer}: {cause}")]
     NoReceiver {
         /// The peer.
         peer: String,
         /// The cause.
-        source: approxlib::Error,
+        cause: approxlib::Error,
     },
     /// The peer is no receiver of windows.
     #[error(
@@ -65,8 +65,8 @@ pub enum OutboxError {
     },
     /// The receiver doesn't want more.
     #[error(
-        "the receiver at {peer} ended the job of {stream}: its log says why, such as a window \
-         larger than its memory_bytes_max"
+        "the receiver at {peer} refused a window of {stream}: its log says why, such as windows \
+         that need more than its `memory_max`"
     )]
     EndedByReceiver {
         /// The stream.

@@ -64,6 +64,8 @@ pub enum Arrival {
     NoMemory {
         /// The sender.
         source: SocketAddr,
+        /// The first of the windows of that job, if it is known.
+        window: Option<Box<WindowBegin>>,
         /// The limit, bytes.
         bytes_max: u64,
     },
@@ -266,8 +268,10 @@ impl Inbox {
         }
         self.stats.no_memory += 1;
         let (run, source) = self.open.largest_run().unwrap_or((key.0, source));
+        let windows = self.open.remove_run(run);
+        let window = windows.into_iter().find_map(|open| open.begin).map(Box::new);
         self.refuse(run);
-        Some(Arrival::NoMemory { source, bytes_max })
+        Some(Arrival::NoMemory { source, window, bytes_max })
     }
 
     /// The oldest ended window whose stream has none that awaits its confirmation.

@@ -3,7 +3,9 @@
 use crate::{
     error::OutboxError, header::HELLO, outgoing::OutgoingWindow, sampling::Sampling, stream::Stream,
 };
-use approxlib::{Error, Group, Job, JobBuilder, JobHandle, Requests, WindowReport};
+use approxlib::{
+    Error, Group, Job, JobBuilder, JobHandle, Requests, ResetReason, ShortCause, WindowReport,
+};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::{
     os::fd::BorrowedFd,
@@ -62,7 +64,7 @@ impl Outbox {
     /// [`OutboxError::NoReceiver`] if nobody answers; [`OutboxError::NoWindows`] if it isn't an
     /// [`Inbox`](crate::Inbox) that answers within `timeout`.
     pub fn hello(peer: &Peer, timeout: Duration) -> Result<(), OutboxError> {
-        let no_receiver = |source| OutboxError::NoReceiver { peer: peer.address.clone(), source };
+        let no_receiver = |cause| OutboxError::NoReceiver { peer: peer.address.clone(), cause };
         let options = peer.options.clone().groups([Group::new(0)]).requests(Requests::Obey);
         let mut job = options.connect(&*peer.address).map_err(no_receiver)?;
         job.send(&[HELLO]).map_err(no_receiver)?;
@@ -218,8 +220,14 @@ fn group(id: u8, name: &str, msr: f64) -> Group {
 
 fn transport(peer: &str, stream: &Stream, source: Error) -> OutboxError {
     let (stream, peer) = (Box::new(stream.clone()), peer.to_owned());
-    match source {
-        Error::EndedByReceiver => OutboxError::EndedByReceiver { stream, peer },
-        source => OutboxError::Transport { stream, peer, source },
+    // An inbox that refuses a run forgets it.
+    let is_refused = match &source {
+        Error::EndedByReceiver => true,
+        Error::Short(short) => short.cause == ShortCause::Refused(Some(ResetReason::Forgotten)),
+        _ => false,
+    };
+    match is_refused {
+        true => OutboxError::EndedByReceiver { stream, peer },
+        false => OutboxError::Transport { stream, peer, cause: source },
     }
 }

@@ -211,7 +211,7 @@ fn reject__makes_the_sender_fail() -> Result<()> {
     let sender = thread::spawn(move || send(&peer, &windows(1, 100, Position::begin(0))));
     let window = next_window(&mut inbox)?;
     inbox.reject(&window);
-    assert!(matches!(sender.join().unwrap(), Err(OutboxError::Transport { .. })));
+    assert!(matches!(sender.join().unwrap(), Err(OutboxError::EndedByReceiver { .. })));
     let sender = thread::spawn(move || send(&again, &windows(1, 100, Position::begin(0))));
     let window = next_window(&mut inbox)?;
     inbox.confirm(&window);

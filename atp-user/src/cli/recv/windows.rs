@@ -42,7 +42,7 @@ pub fn main(args: &Args, query: &Query, builder: ReceiverBuilder) -> Result<()> 
             Some(Arrival::Malformed { source, error }) => {
                 tracing::warn!("{source} sends no windows: {error}");
             }
-            Some(Arrival::NoMemory { source, bytes_max }) => tracing::warn!(
+            Some(Arrival::NoMemory { source, bytes_max, .. }) => tracing::warn!(
                 "a window of {source} needs more than {bytes_max} bytes: make windows smaller"
             ),
         }

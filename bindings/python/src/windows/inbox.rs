@@ -165,7 +165,7 @@ fn report(py: Python<'_>, arrival: Arrival) -> PyResult<()> {
         Arrival::Malformed { source, error } => {
             ("warning", format!("the sender {source} sends no windows: {error}"))
         }
-        Arrival::NoMemory { source, bytes_max } => (
+        Arrival::NoMemory { source, bytes_max, .. } => (
             "warning",
             format!(
                 "the open windows need more than memory_bytes_max, {bytes_max} bytes: the sender \

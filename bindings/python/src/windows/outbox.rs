@@ -161,8 +161,8 @@ impl WindowSender {
 fn failed(py: Python<'_>, error: OutboxError) -> PyErr {
     let text = error.to_string();
     match error {
-        OutboxError::Transport { source, .. } | OutboxError::NoReceiver { source, .. } => {
-            errors::raise_with(py, source, text)
+        OutboxError::Transport { cause, .. } | OutboxError::NoReceiver { cause, .. } => {
+            errors::raise_with(py, cause, text)
         }
         OutboxError::EndedByReceiver { .. } => {
             errors::raise_with(py, approxlib::Error::EndedByReceiver, text)

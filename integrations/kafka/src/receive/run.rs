@@ -12,6 +12,9 @@ use std::time::Duration;
 
 /// The longest wait for a window: a signal is looked at in between.
 const WAIT: Duration = Duration::from_millis(50);
+/// The most windows of a transaction, and the records after which none is added.
+const WINDOWS_MAX: usize = 64;
+const RECORDS_MAX: u64 = 100_000;
 
 /// Runs until it is told to stop.
 ///
@@ -39,7 +42,10 @@ pub fn run(config: &ReceiveConfig) -> Result<()> {
     while !stop::is_asked() {
         systemd::alive();
         match inbox.next(Some(WAIT))? {
-            Some(Arrival::Window(window)) => take(&mut inbox, &store, &window, &shown)?,
+            Some(Arrival::Window(window)) => {
+                let windows = with_others(&mut inbox, *window)?;
+                take(&mut inbox, &store, &windows, &shown)?;
+            }
             Some(other) => log(&other),
             None => {}
         }
@@ -49,25 +55,46 @@ pub fn run(config: &ReceiveConfig) -> Result<()> {
     Ok(())
 }
 
-fn take(inbox: &mut Inbox, store: &Store, window: &ReceivedWindow, shown: &Shown) -> Result<()> {
-    let counted = inbox.counted().with(&window.header);
-    match store.store(window, counted) {
-        Ok(()) => {
-            let (received, lost) = (window.received(), window.lost.len());
-            let group = &window.header.stream.group;
-            tracing::info!(window = %window.header, group, received, lost, "written");
-            inbox.confirm(window);
-            if window.skipped > 0 {
-                let (window, skipped) = (&window.header, window.skipped);
-                tracing::error!(%window, skipped, "no window has brought offsets before this one");
+/// The window, and others that wait: a transaction takes as long for several as for one.
+fn with_others(inbox: &mut Inbox, first: ReceivedWindow) -> Result<Vec<ReceivedWindow>> {
+    let mut records = first.received();
+    let mut windows = vec![first];
+    while windows.len() < WINDOWS_MAX && records < RECORDS_MAX {
+        match inbox.next(Some(Duration::ZERO))? {
+            Some(Arrival::Window(window)) => {
+                records += window.received();
+                windows.push(*window);
             }
-            shown.note_written(window, window.skipped);
+            Some(other) => log(&other),
+            None => break,
+        }
+    }
+    Ok(windows)
+}
+
+fn take(inbox: &mut Inbox, store: &Store, windows: &[ReceivedWindow], shown: &Shown) -> Result<()> {
+    // Each is of another stream: an inbox hands over the next one of a stream once this one is
+    // confirmed.
+    let counted = |window: &ReceivedWindow| inbox.counted().with(&window.header);
+    match store.store(windows.iter().map(|window| (window, counted(window)))) {
+        Ok(()) => {
+            for window in windows {
+                let (received, lost) = (window.received(), window.lost.len());
+                let group = &window.header.stream.group;
+                tracing::info!(window = %window.header, group, received, lost, "written");
+                inbox.confirm(window);
+                if window.skipped > 0 {
+                    let (window, skipped) = (&window.header, window.skipped);
+                    tracing::error!(%window, skipped, "no window has brought offsets before this one");
+                }
+                shown.note_written(window, window.skipped);
+            }
             Ok(())
         }
         Err(error @ StoreError::Aborted { .. }) => {
             tracing::warn!("{error}");
             shown.note_failure();
-            inbox.reject(window);
+            windows.iter().for_each(|window| inbox.reject(window));
             Ok(())
         }
         Err(error @ StoreError::Fatal { .. }) => Err(error.into()),
@@ -82,11 +109,16 @@ fn log(arrival: &Arrival) {
             tracing::info!(window = %header, "not finished: its sender will repeat it");
         }
         Arrival::Malformed { source, error } => tracing::error!(%source, "no window: {error}"),
-        Arrival::NoMemory { source, bytes_max } => tracing::error!(
-            %source,
-            bytes_max,
-            "windows need more than `memory_max`: raise it, or make windows smaller"
-        ),
+        Arrival::NoMemory { source, window, bytes_max } => {
+            let window = window.as_ref().map(ToString::to_string);
+            tracing::warn!(
+                %source,
+                window,
+                bytes_max,
+                "refused, and sent again later: open windows need more than `memory_max`. Raise \
+                 it, or make windows smaller"
+            );
+        }
     }
 }
 

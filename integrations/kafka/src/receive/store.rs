@@ -15,12 +15,17 @@ use rdkafka::{
     producer::{BaseRecord, Producer, ThreadedProducer},
     producer::{DeliveryResult, ProducerContext},
 };
-use std::{thread, time::Duration};
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
 
 /// How long the brokers may take for a step of a transaction before it is tried again.
 const STEP: Duration = Duration::from_secs(30);
 /// The wait while librdkafka's queue is full.
 const QUEUE_FULL: Duration = Duration::from_millis(5);
+/// The wait between two looks whether the records of a transaction were written.
+const IN_FLIGHT: Duration = Duration::from_micros(500);
 
 /// The producer, and the topics that it writes.
 pub struct Store {
@@ -35,20 +40,20 @@ pub struct Store {
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// This transaction failed. Another one may succeed.
-    #[error("writing {window} failed, and is tried again: {source}")]
+    #[error("writing {windows} failed, and is tried again: {cause}")]
     Aborted {
-        /// The window.
-        window: String,
+        /// The windows.
+        windows: String,
         /// The cause.
-        source: KafkaError,
+        cause: KafkaError,
     },
     /// No transaction will succeed.
-    #[error("writing {window} failed: {source}{}", hint(.source))]
+    #[error("writing {windows} failed: {cause}{}", hint(.cause))]
     Fatal {
-        /// The window.
-        window: String,
+        /// The windows.
+        windows: String,
         /// The cause.
-        source: KafkaError,
+        cause: KafkaError,
     },
 }
 
@@ -120,28 +125,38 @@ impl Store {
         Ok(Self { producer, topic, partitions, windows_topic, counted_topic })
     }
 
-    /// Writes a window. `counted`: the offsets of its stream, with the window's.
+    /// Writes windows of different streams. With each, the offsets of its stream that are counted
+    /// then.
     ///
     /// # Errors
-    /// [`StoreError`]. Nothing of the window is there then.
-    pub fn store(
+    /// [`StoreError`]. Nothing of the windows is there then.
+    pub fn store<'a>(
         &self,
-        window: &ReceivedWindow,
-        counted: CountedOffsets,
+        windows: impl Iterator<Item = (&'a ReceivedWindow, CountedOffsets)>,
     ) -> Result<(), StoreError> {
-        self.write(window, counted).map_err(|source| {
+        let mut names = Vec::new();
+        let windows = windows.inspect(|(window, _)| names.push(window.header.to_string()));
+        self.write_all(windows).map_err(|cause| {
             let is_fatal = self.producer.client().fatal_error().is_some();
-            let window = window.header.to_string();
-            let is_lasting = !hint(&source).is_empty();
+            let windows = names.join("; ");
+            let is_lasting = !hint(&cause).is_empty();
             match is_fatal || self.abort().is_err() || is_lasting {
-                true => StoreError::Fatal { window, source },
-                false => StoreError::Aborted { window, source },
+                true => StoreError::Fatal { windows, cause },
+                false => StoreError::Aborted { windows, cause },
             }
         })
     }
 
-    fn write(&self, window: &ReceivedWindow, counted: CountedOffsets) -> Result<(), KafkaError> {
+    fn write_all<'a>(
+        &self,
+        mut windows: impl Iterator<Item = (&'a ReceivedWindow, CountedOffsets)>,
+    ) -> Result<(), KafkaError> {
         self.producer.begin_transaction()?;
+        windows.try_for_each(|(window, counted)| self.write(window, counted))?;
+        self.commit()
+    }
+
+    fn write(&self, window: &ReceivedWindow, counted: CountedOffsets) -> Result<(), KafkaError> {
         let stream = &window.header.stream;
         let source = key(stream);
         let number = format!("{}/{}", window.header.number, window.header.part);
@@ -181,7 +196,7 @@ impl Store {
             let sent: BaseRecord<'_, [u8], [u8]> = BaseRecord::to(topic);
             self.send(sent.key(source.as_bytes()).payload(value))?;
         }
-        self.commit()
+        Ok(())
     }
 
     fn send(&self, mut record: BaseRecord<'_, [u8], [u8]>) -> Result<(), KafkaError> {
@@ -200,6 +215,11 @@ impl Store {
     /// Commits. While the answer is unknown, it asks again: only that tells what has happened. A
     /// program that is told to stop leaves that to the next one.
     fn commit(&self) -> Result<(), KafkaError> {
+        // The crate's flush looks every 100 ms.
+        let deadline = Instant::now() + STEP;
+        while self.producer.in_flight_count() > 0 && Instant::now() < deadline {
+            thread::sleep(IN_FLIGHT);
+        }
         loop {
             match self.producer.commit_transaction(STEP) {
                 Err(KafkaError::Transaction(error))

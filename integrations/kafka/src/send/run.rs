@@ -358,6 +358,10 @@ impl Sending {
         self.consumer.unsubscribe();
         let Counts { records, windows, confirmed, .. } = total;
         tracing::info!(records, windows, confirmed, "ended");
+        if confirmed < windows {
+            let windows = windows - confirmed;
+            tracing::warn!(windows, "the next run sends the windows that aren't confirmed again");
+        }
         committed.context("committing offsets failed, so the next run sends these windows again")
     }
 }
