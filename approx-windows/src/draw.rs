@@ -17,14 +17,19 @@ use crate::{
 use rand::{RngExt, seq::index};
 use rand_chacha::ChaCha8Rng;
 
-/// Records share messages of at most this many bytes, which fit into one packet of an MTU of 1,500.
-/// A longer record has a message of its own.
-pub(crate) const MESSAGE_BYTES: usize = 1_400;
+/// Records share messages of at most this many bytes. A longer record has a message of its own.
+/// Messages of several packets fill their packets, and leave the host with fewer system calls.
+pub(crate) const MESSAGE_BYTES: usize = 14_000;
+/// The same where messages may get lost. One packet of an MTU of 1,500 takes such a message: of
+/// several packets any lost one would cost them all.
+pub(crate) const PACKET_BYTES: usize = 1_400;
 
 /// The records of a group of an open window.
 #[derive(Debug)]
 pub(crate) struct Draw {
     msr: f64,
+    /// The most bytes of a message of several records.
+    message_bytes_max: usize,
     records: u64,
     sent: u64,
     sent_bytes: usize,
@@ -56,9 +61,20 @@ struct Rest {
 }
 
 impl Draw {
-    pub(crate) fn new(msr: f64) -> Self {
-        let (filling, full, rest) = (Vec::new(), Vec::new(), Rest::default());
-        Self { msr, records: 0, sent: 0, sent_bytes: 0, has_long: false, filling, full, rest }
+    /// `record_bytes_max`: the limit of a record, and so of a message.
+    pub(crate) fn new(msr: f64, record_bytes_max: usize) -> Self {
+        let bytes = if msr == 0.0 { PACKET_BYTES } else { MESSAGE_BYTES };
+        Self {
+            msr,
+            message_bytes_max: bytes.min(record_bytes_max),
+            records: 0,
+            sent: 0,
+            sent_bytes: 0,
+            has_long: false,
+            filling: Vec::new(),
+            full: Vec::new(),
+            rest: Rest::default(),
+        }
     }
 
     /// The memory of its records, those of messages that were taken included: their window keeps
@@ -103,7 +119,7 @@ impl Draw {
     }
 
     fn send(&mut self, encoded: &[u8]) {
-        if !self.filling.is_empty() && self.filling.len() + encoded.len() > MESSAGE_BYTES {
+        if !self.filling.is_empty() && self.filling.len() + encoded.len() > self.message_bytes_max {
             self.filling.shrink_to_fit();
             self.full.push(std::mem::take(&mut self.filling));
         }
@@ -113,7 +129,7 @@ impl Draw {
         self.filling.extend_from_slice(encoded);
         self.sent += 1;
         self.sent_bytes += encoded.len();
-        self.has_long |= encoded.len() >= MESSAGE_BYTES;
+        self.has_long |= encoded.len() >= PACKET_BYTES;
     }
 }
 
@@ -138,7 +154,7 @@ mod tests {
     /// The records of a draw, each of which is its number and `bytes` long; with the messages.
     fn draw(msr: f64, records: u32, bytes: usize, seed: u64) -> (GroupHeader, Vec<Vec<u32>>) {
         let rng = &mut ChaCha8Rng::seed_from_u64(seed);
-        let mut draw = Draw::new(msr);
+        let mut draw = Draw::new(msr, 8_000);
         let mut messages = Vec::new();
         for number in 0..records {
             let mut encoded = vec![0; bytes];
@@ -150,7 +166,8 @@ mod tests {
         messages.extend(drawn.messages);
         let number = |record: &[u8]| u32::from_be_bytes(record[..4].try_into().unwrap());
         let numbers = |message: Vec<u8>| {
-            assert!(message.len() <= MESSAGE_BYTES.max(bytes + 1));
+            let bytes_max = if msr == 0.0 { PACKET_BYTES } else { 8_000 };
+            assert!(message.len() <= bytes_max.max(bytes + 1));
             message[1..].chunks(bytes).map(number).collect()
         };
         assert_eq!(drawn.bytes, drawn.header.sent as usize * bytes);
@@ -177,7 +194,7 @@ mod tests {
             if msr == 0.0 || msr == 1.0 {
                 prop_assert_eq!(number, records as usize);
             }
-            prop_assert_eq!(header.has_long, number > 0 && bytes >= MESSAGE_BYTES);
+            prop_assert_eq!(header.has_long, number > 0 && bytes >= PACKET_BYTES);
         }
     }
 

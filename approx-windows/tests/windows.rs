@@ -472,7 +472,7 @@ fn worker__gives_up_on_a_closed_window() -> Result<()> {
 /// The receiver has no room for all windows while they are open, but for each once it is closed.
 #[test]
 fn worker__waits_for_the_end_where_a_receiver_lacks_memory() -> Result<()> {
-    let mut inbox = inbox(Counted::default(), 60_000)?;
+    let mut inbox = inbox(Counted::default(), 80_000)?;
     let to = peer(inbox.local_addr()?);
     let start = |partition| Sending::of(to.clone(), TIMEOUT, stream(partition));
     let mut all = [start(0)?, start(1)?, start(2)?];

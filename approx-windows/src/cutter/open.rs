@@ -65,7 +65,10 @@ impl Open {
             return;
         }
         self.bytes += self.encoded.len();
-        let draw = self.groups.entry(group.id()).or_insert_with(|| Draw::new(sampling.msr(group)));
+        let draw = self
+            .groups
+            .entry(group.id())
+            .or_insert_with(|| Draw::new(sampling.msr(group), record_bytes_max));
         let before = draw.memory_bytes();
         draw.push(&self.encoded, rng);
         self.memory_bytes = self.memory_bytes + draw.memory_bytes() - before;
@@ -116,7 +119,7 @@ impl Open {
         let Self { base, offsets, refused, late, groups: mut draws, .. } = self;
         let (mut groups, mut messages, mut bytes) = (Vec::new(), Vec::new(), 0);
         for (id, name, msr) in sampling.all() {
-            let draw = draws.remove(&id).unwrap_or_else(|| Draw::new(msr));
+            let draw = draws.remove(&id).unwrap_or_else(|| Draw::new(msr, 0));
             let drawn = draw.end(id, name, rng);
             groups.push(drawn.header);
             messages.extend(with_id(id, drawn.messages));
