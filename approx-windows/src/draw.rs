@@ -20,7 +20,7 @@ use rand_chacha::ChaCha8Rng;
 /// Records share messages of at most this many bytes. A longer record has a message of its own.
 /// Messages of several packets fill their packets, and leave the host with fewer system calls.
 pub(crate) const MESSAGE_BYTES: usize = 14_000;
-/// The same where messages may get lost. One packet of an MTU of 1,500 takes such a message: of
+/// That limit where messages may get lost. One packet of an MTU of 1,500 takes such a message: of
 /// several packets any lost one would cost them all.
 pub(crate) const PACKET_BYTES: usize = 1_400;
 
