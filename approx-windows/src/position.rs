@@ -1,4 +1,22 @@
 //! A place in a stream from which its windows are cut again in the same way.
+//!
+//! Windows by event time overlap in the stream: the first records of a window come before the last
+//! ones of the window before. So the offset behind a window isn't enough to go on. A stream is read
+//! again from the first record of the oldest window that is still open. On the way it meets records
+//! that were sent, and must give each record the same window as before.
+//!
+//! An example, with windows of 10 ms and a watermark delay of 3 ms. Record 3 closes window 0:
+//!
+//! | offset | 0 | 1 | 2 | 3 |
+//! |---|---|---|---|---|
+//! | event time, ms | 1 | 11 | 9 | 13 |
+//! | window | 0 | 1 | 0 | 1 |
+//!
+//! The position behind window 0 has `offset` 1, the first record of window 1. Record 2 is read
+//! again. It is before `closed_at`, which is 4, and its window is below `sent_below`, which is 1: it
+//! was sent, and is skipped. A late record of window 0 from offset 4 on wasn't sent, and goes into
+//! window 1. `open_from` and `time_max_ms` are those before record 1, from which the watermark takes
+//! the same way as before.
 
 use crate::rule::Rule;
 use std::{collections::HashMap, fmt, str::FromStr};
