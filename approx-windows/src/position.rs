@@ -13,10 +13,10 @@
 //! | window | 0 | 1 | 0 | 1 |
 //!
 //! The position behind window 0 has `offset` 1, the first record of window 1. Record 2 is read
-//! again. It is before `closed_at`, which is 4, and its window is below `sent_below`, which is 1: it
-//! was sent, and is skipped. A late record of window 0 from offset 4 on wasn't sent, and goes into
-//! window 1. `open_from` and `time_max_ms` are those before record 1, from which the watermark takes
-//! the same way as before.
+//! again. It is before `closed_at`, which is 4, and its window is below `sent_below`, which is 1:
+//! it was sent, and is skipped. A late record of window 0 from offset 4 on wasn't sent, and goes
+//! into window 1. `open_from` and `time_max_ms` are those before record 1, from which the watermark
+//! takes the same way as before.
 
 use crate::rule::Rule;
 use std::{collections::HashMap, fmt, str::FromStr};
