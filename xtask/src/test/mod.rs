@@ -35,7 +35,6 @@ mod vm;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -261,32 +260,18 @@ impl Built {
         self.kernel.as_ref().map_or(Ok(()), |tests| host::run(tests, choice, run))
     }
 
-    /// Runs all rungs. An emulated guest takes one processor, and the others run beside it. The
-    /// kernel tests of this machine, which pace, begin as soon as the guest or the unit tests end:
-    /// they share the processors with one of the two.
+    /// Runs all rungs. An emulated guest takes one processor for longer than all other tests take,
+    /// and many of these wait: they run beside it.
     fn run_in_full(&self, choice: &Choice, run: &mut Run) -> Result<()> {
         thread::scope(|scope| {
-            let (ended, one_ended) = mpsc::channel();
-            let guest_ended = ended.clone();
             let guest = self.kernel.as_ref().map(|tests| {
-                scope.spawn(move || {
+                scope.spawn(|| {
                     let started = Instant::now();
-                    let outcome = vm::run(tests, choice.filter);
-                    guest_ended.send(()).ok();
-                    (outcome, started.elapsed())
+                    (vm::run(tests, choice.filter), started.elapsed())
                 })
             });
-            let waiting = move |run: &mut Run| {
-                self.run_bindings(choice, run)?;
-                // No message: the threads that would send one are gone.
-                one_ended.recv().ok();
-                self.run_on_host(choice, run)
-            };
-            run.beside(waiting, move |run| {
-                let outcome = self.run_unit(choice, run);
-                ended.send(()).ok();
-                outcome
-            })?;
+            run.beside(|run| self.run_bindings(choice, run), |run| self.run_unit(choice, run))?;
+            self.run_on_host(choice, run)?;
             if choice.filter.is_none() {
                 run.rung("soak test", soak::run)?;
             }
