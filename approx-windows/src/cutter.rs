@@ -141,8 +141,8 @@ impl Cutter {
         self.closed.pop_front()
     }
 
-    /// What can be sent of the window that closes next, if all closed ones were taken: messages
-    /// that weren't taken before.
+    /// The new messages of the window that closes next. `None` without any, and while a closed
+    /// window waits for [`Cutter::pop`].
     ///
     /// With windows by time, records may come for an earlier window than the first that is open.
     /// That window closes next, so nothing is sent before the watermark has reached a window.

@@ -95,13 +95,13 @@ pub fn bench_command() -> Command {
 
 /// Builds `atp-run` and its library, beside the programs of [`bench()`].
 pub fn atp_run() -> Result<()> {
-    run(cargo_beside_bench("build", "--package atp-run --bin atp-run --lib"), "atp-run")
+    run(cargo_beside_bench("build --package atp-run --bin atp-run --lib"), "atp-run")
 }
 
 /// Builds the bridge to Kafka, and the load generator of its benchmark.
 pub fn kafka() -> Result<()> {
-    let targets = "--package atp-kafka --bin atp-kafka --example kafka-load";
-    run(cargo_beside_bench("build", targets), "the bridge to Kafka")
+    let words = "build --package atp-kafka --bin atp-kafka --example kafka-load";
+    run(cargo_beside_bench(words), "the bridge to Kafka")
 }
 
 /// Cargo on the workspace, with the shared target folder. `words` begin its command line.
@@ -113,11 +113,11 @@ pub fn cargo(words: &str) -> Command {
     cargo
 }
 
-/// Cargo with that command in release. It names the packages of [`bench()`] as well: the
-/// dependencies then have the same features, and aren't compiled again. `targets` names those to
-/// build, each by itself: "all" would mean those of the bench, too.
-pub fn cargo_beside_bench(command: &str, targets: &str) -> Command {
-    cargo(&format!("{command} --release --package atp-bench --package atp-user {targets}"))
+/// As [`cargo`], in release. It names the packages of [`bench()`] as well: the dependencies then
+/// have the same features, and aren't compiled again. So each target to build must be named: "all"
+/// would mean those of the bench, too.
+pub fn cargo_beside_bench(words: &str) -> Command {
+    cargo(&format!("{words} --release --package atp-bench --package atp-user"))
 }
 
 /// Whether nothing has been built yet, so that a build takes minutes.
@@ -131,7 +131,7 @@ pub fn bench_path() -> PathBuf {
 
 /// Builds the daemon, with the programs of `object` inside.
 fn build_daemon(object: Option<&Path>) -> Result<PathBuf> {
-    let mut build = cargo_beside_bench("build", "--quiet --bin atp-user");
+    let mut build = cargo_beside_bench("build --quiet --bin atp-user");
     if let Some(object) = object {
         build.args(["--features", "atp-user/embedded"]).env(OBJECT_VARIABLE, object);
     }

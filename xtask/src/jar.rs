@@ -60,7 +60,7 @@ fn jars_folder() -> PathBuf {
 type Native = (&'static str, PathBuf);
 
 fn build_native() -> Result<Native> {
-    output(&mut build::cargo_beside_bench("build", "--locked --quiet --package atp-jvm --lib"))
+    output(&mut build::cargo_beside_bench("build --locked --quiet --package atp-jvm --lib"))
         .context("can't build the native library")?;
     Ok((std::env::consts::ARCH, setup::paths().target.join("release").join(LIBRARY)))
 }

@@ -148,7 +148,7 @@ proptest! {
         prop_assert_eq!(seen.len(), inputs.len());
     }
 
-    /// Parts are of the window that closes next, whichever window a record opens.
+    /// A batch is of the window that closes next, whichever window a record opens.
     #[test]
     fn take_batch__is_of_the_window_that_closes_next(
         rule in rule(),
@@ -163,7 +163,7 @@ proptest! {
         let mut take = |cutter: &mut Cutter| {
             while let Some(cut) = cutter.pop() {
                 windows.push(match open.take() {
-                    // It panics unless the parts are of this window.
+                    // It panics unless the batches are of this window.
                     Some(mut window) => { window.close(cut); window }
                     None => OutgoingWindow::closed(cut, &stream),
                 });

@@ -195,7 +195,7 @@ fn metadata(inquirer: &Inquirer, topic: &str, brokers: &str) -> Result<Metadata>
     }
 }
 
-/// What to do about a connection that the broker or this program refuses.
+/// The advice for a connection that the broker or this program refuses.
 fn advice(reason: &str) -> Option<&'static str> {
     let advice = [
         (

@@ -29,7 +29,8 @@ impl Provider for Librdkafka {
 
     fn probe(&self) -> Option<String> {
         let has = |command: &&str| find_command(command).is_some();
-        let has_commands = ["cc", "c++", "make", "pkg-config"].iter().all(has);
+        // The tests make certificates with the last one.
+        let has_commands = ["cc", "c++", "make", "pkg-config", "openssl"].iter().all(has);
         let openssl =
             || shell::output(Command::new("pkg-config").args(["--modversion", "openssl"]));
         has_commands.then(openssl)?.ok().map(|version| format!("OpenSSL {}", version.trim()))
@@ -40,8 +41,8 @@ impl Provider for Librdkafka {
     }
 
     fn by_hand(&self) -> String {
-        "your package manager for C and C++ compilers, make, pkg-config and OpenSSL's headers \
-         (Fedora: `dnf install gcc-c++ make pkgconf openssl-devel`)"
+        "your package manager for C and C++ compilers, make, pkg-config and OpenSSL with its \
+         headers (Fedora: `dnf install gcc-c++ make pkgconf openssl openssl-devel`)"
             .to_owned()
     }
 }

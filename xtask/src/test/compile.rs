@@ -4,8 +4,10 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
+use serde_json::Value;
 
 use super::stage;
+use crate::setup;
 
 /// A compilation from nothing takes six minutes on two idle cores, and others may use them.
 const LIMIT: Duration = Duration::from_secs(45 * 60);
@@ -28,6 +30,29 @@ pub fn run(name: &str, build: Command, mut each: impl FnMut(&str)) -> Result<()>
         bail!("{name}: {how}");
     }
     Ok(())
+}
+
+/// Cargo's arguments for a package of this workspace and each of its targets that has tests. A
+/// target is tested unless its manifest has `test = false`.
+///
+/// # Errors
+/// Cargo failed.
+pub fn tested_targets(package: &str) -> Result<Vec<String>> {
+    Ok(tested(&setup::metadata(&setup::paths().workspace.join("Cargo.toml"))?, package))
+}
+
+fn tested(workspace: &Value, package: &str) -> Vec<String> {
+    let packages = workspace["packages"].as_array().into_iter().flatten();
+    let targets = packages
+        .filter(|found| found["name"] == package)
+        .filter_map(|found| found["targets"].as_array());
+    let tested = targets.flatten().filter(|target| target["test"] == true);
+    let named = tested.filter_map(|target| match target["kind"][0].as_str()? {
+        "lib" => Some(vec!["--lib".to_owned()]),
+        kind => Some(vec![format!("--{kind}"), target["name"].as_str()?.to_owned()]),
+    });
+    let package = vec!["--package".to_owned(), package.to_owned()];
+    [package].into_iter().chain(named).flatten().collect()
 }
 
 /// Shows a line now and then, so that people see what runs.
@@ -53,5 +78,29 @@ impl Progress {
     pub fn show(&mut self, words: &str) {
         atp_output::note!("  {words}");
         self.last_shown = Instant::now();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn tested__targets_of_the_package() {
+        let target = |kind: &str, name: &str, is_tested: bool| json!({"kind": [kind], "name": name, "test": is_tested});
+        let own = [
+            target("lib", "own", true),
+            target("bin", "program", true),
+            target("test", "mock", true),
+            target("test", "broker", false),
+        ];
+        let packages = json!([
+            {"name": "other", "targets": [target("test", "output", true)]},
+            {"name": "own", "targets": own},
+        ]);
+        let found = tested(&json!({"packages": packages}), "own").join(" ");
+        assert_eq!(found, "--package own --lib --bin program --test mock");
     }
 }

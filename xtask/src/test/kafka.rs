@@ -2,6 +2,7 @@
 //! also with real ones. They are compiled in release, as the program is: librdkafka takes minutes
 //! to compile, and is compiled once.
 
+use std::ffi::OsStr;
 use std::process::Command;
 use std::time::Duration;
 
@@ -14,10 +15,17 @@ use crate::setup::{self, KafkaJars, Librdkafka};
 use test_report::{Skip, Tally};
 
 const LIMIT: Duration = Duration::from_secs(20 * 60);
-const TARGETS: &str = "--package atp-kafka --bin atp-kafka --example kafka-load --test mock";
 /// The test targets with real brokers, which cargo runs only if they are named.
-const BROKER_TARGETS: &str =
-    "--package atp-kafka --package kafka-broker --test broker --test lifecycle";
+const WITH_BROKERS: [&str; 8] = [
+    "--package",
+    "atp-kafka",
+    "--test",
+    "broker",
+    "--package",
+    "kafka-broker",
+    "--test",
+    "lifecycle",
+];
 /// Names the folder of the jars for them.
 const JARS_VARIABLE: &str = "ATP_KAFKA_JARS";
 
@@ -30,9 +38,9 @@ pub fn build(choice: &Choice) -> Result<Built> {
     }
     atp_output::note!("building the Kafka bridge and its tests");
     setup::ensure(&[&Librdkafka])?;
-    compile::run("kafka", cargo_test(&format!("--no-run {TARGETS}")), |_| {})?;
+    compile::run("kafka", cargo_test("--no-run", &compile::tested_targets("atp-kafka")?), |_| {})?;
     if choice.engine.is_some() {
-        compile::run("kafka-broker", cargo_test(&format!("--no-run {BROKER_TARGETS}")), |_| {})?;
+        compile::run("kafka-broker", cargo_test("--no-run", &WITH_BROKERS), |_| {})?;
         // Where they can't be installed, the tests are skipped.
         if setup::obtainable(&[&KafkaJars]).is_ok() {
             setup::ensure(&[&KafkaJars])?;
@@ -49,7 +57,7 @@ pub fn run(built: &Built, choice: &Choice, run: &mut Run) -> Result<()> {
     }
     run.rung("tests of the Kafka bridge", || {
         atp_output::note!("tests of the Kafka bridge");
-        let test = cargo_test(&format!("--no-fail-fast {TARGETS}"));
+        let test = cargo_test("--no-fail-fast", &compile::tested_targets("atp-kafka")?);
         unit::run_cargo("kafka", test, LIMIT, choice)
     })?;
     if choice.engine.is_none() {
@@ -57,7 +65,7 @@ pub fn run(built: &Built, choice: &Choice, run: &mut Run) -> Result<()> {
     }
     run.rung("tests with real brokers of Kafka", || {
         atp_output::note!("tests with real brokers of Kafka");
-        let mut test = cargo_test(&format!("--no-fail-fast {BROKER_TARGETS}"));
+        let mut test = cargo_test("--no-fail-fast", &WITH_BROKERS);
         test.envs(setup::java_home().map(|home| ("JAVA_HOME", home)));
         match KafkaJars::folder() {
             jars if jars.is_dir() => test.env(JARS_VARIABLE, jars),
@@ -67,6 +75,8 @@ pub fn run(built: &Built, choice: &Choice, run: &mut Run) -> Result<()> {
     })
 }
 
-fn cargo_test(arguments: &str) -> Command {
-    build::cargo_beside_bench("test --color=never", arguments)
+fn cargo_test(option: &str, targets: &[impl AsRef<OsStr>]) -> Command {
+    let mut test = build::cargo_beside_bench(&format!("test --color=never {option}"));
+    test.args(targets);
+    test
 }

@@ -127,10 +127,8 @@ impl KernelTests {
 
 /// Compiles the crate's test binaries in release, as the testbed's programs are.
 fn binaries() -> Result<Vec<Binary>> {
-    let mut build = build::cargo_beside_bench("test --quiet --no-run", "--package atp-tests");
-    for name in test_targets(&setup::metadata(&setup::paths().workspace.join("Cargo.toml"))?) {
-        build.args(["--test", &name]);
-    }
+    let mut build = build::cargo_beside_bench("test --quiet --no-run");
+    build.args(compile::tested_targets("atp-tests")?);
     build.arg("--message-format=json-render-diagnostics");
     let mut binaries = Vec::new();
     compile::run("kernel-tests", build, |line| binaries.extend(binary(line)))?;
@@ -138,16 +136,6 @@ fn binaries() -> Result<Vec<Binary>> {
         bail!("the crate atp-tests has no test binary");
     }
     Ok(binaries)
-}
-
-/// The tests of the package, in a workspace's metadata. Its library has no unit tests.
-fn test_targets(workspace: &Value) -> Vec<String> {
-    let packages = workspace["packages"].as_array().into_iter().flatten();
-    let targets = packages
-        .filter(|package| package["name"] == "atp-tests")
-        .filter_map(|package| package["targets"].as_array());
-    let tests = targets.flatten().filter(|target| target["kind"][0] == "test");
-    tests.filter_map(|target| Some(target["name"].as_str()?.to_owned())).collect()
 }
 
 /// The test binary that a line of cargo's JSON names.
@@ -176,19 +164,7 @@ pub fn host_release() -> Result<String> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
-
-    #[test]
-    fn test_targets__are_those_of_the_package() {
-        let target = |kind: &str, name: &str| json!({"kind": [kind], "name": name});
-        let packages = json!([
-            {"name": "atp-bench", "targets": [target("test", "output")]},
-            {"name": "atp-tests", "targets": [target("lib", "atp_tests"), target("test", "netns")]},
-        ]);
-        assert_eq!(test_targets(&json!({"packages": packages})), ["netns"]);
-    }
 
     #[test]
     fn binary_takes_only_test_binaries() {

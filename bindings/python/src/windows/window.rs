@@ -50,7 +50,7 @@ pub fn window(py: Python<'_>, window: Arc<ReceivedWindow>) -> PyResult<Bound<'_,
     })
 }
 
-/// The groups by name. One that a user called `exact` would hide the one that each window has.
+/// The groups by name. Senders of this library give no two groups one name.
 fn groups<'py>(py: Python<'py>, window: &ReceivedWindow) -> PyResult<Bound<'py, PyDict>> {
     let groups = PyDict::new(py);
     for group in &window.groups {

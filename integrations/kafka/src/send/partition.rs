@@ -46,27 +46,6 @@ pub struct Counts {
     pub failures: u64,
 }
 
-impl std::ops::AddAssign for Counts {
-    fn add_assign(&mut self, other: Self) {
-        self.records += other.records;
-        self.windows += other.windows;
-        self.confirmed += other.confirmed;
-        self.late += other.late;
-        self.refused += other.refused;
-        self.untimed += other.untimed;
-        self.failures += other.failures;
-    }
-}
-
-impl std::iter::Sum for Counts {
-    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
-        all.fold(Self::default(), |mut sum, one| {
-            sum += one;
-            sum
-        })
-    }
-}
-
 /// A partition that is read and sent.
 #[derive(Debug)]
 pub struct Partition {

@@ -5,7 +5,7 @@ use super::{
     client_config,
     ends::Ends,
     metrics,
-    partition::{Counts, Cutting, Partition},
+    partition::{Cutting, Partition},
     records::record,
     rules::{Exact, Rules},
 };
@@ -36,6 +36,8 @@ const HELLO: Duration = Duration::from_secs(15);
 const SETTLE: Duration = Duration::from_secs(10);
 /// The interval of lines about one error that lasts.
 const LOG_INTERVAL: Duration = Duration::from_secs(30);
+/// How long there may be no partition before the log says so.
+const UNASSIGNED: Duration = Duration::from_secs(10);
 /// Between two looks at the workers, the most records, and the longest wait for more of them.
 /// Messages of open windows are sent at a look.
 const BATCH: usize = 500;
@@ -115,7 +117,7 @@ pub fn run(config: &SendConfig, options: Options) -> Result<()> {
         ends: options.until_end.then_some(ends),
         consumer,
         logged: None,
-        unassigned: None,
+        say_unassigned_at: Instant::now() + UNASSIGNED,
     };
     let ended = sending.run();
     systemd::stopping();
@@ -131,8 +133,8 @@ struct Sending {
     consumer: BaseConsumer<Assignment>,
     /// The error that was logged last, and when.
     logged: Option<(String, Instant)>,
-    /// Since when there is no partition, or when this is said again.
-    unassigned: Option<Instant>,
+    /// When the log says that there is no partition, if none comes before.
+    say_unassigned_at: Instant,
 }
 
 impl Sending {
@@ -282,10 +284,11 @@ impl Sending {
             }
         }
         self.bound_memory(&mut state);
+        let now = Instant::now();
         if !state.partitions.is_empty() {
-            self.unassigned = None;
-        } else if self.unassigned.get_or_insert_with(Instant::now).elapsed() >= LOG_INTERVAL / 3 {
-            self.unassigned = Some(Instant::now() + LOG_INTERVAL);
+            self.say_unassigned_at = now + UNASSIGNED;
+        } else if now >= self.say_unassigned_at {
+            self.say_unassigned_at = now + LOG_INTERVAL;
             tracing::info!(
                 "no partition is assigned: other members of the group have them all, or one has \
                  ended without leaving and `session.timeout.ms` isn't over"
@@ -347,20 +350,21 @@ impl Sending {
         let deadline = Instant::now() + if is_good { SETTLE } else { Duration::ZERO };
         let mut state = self.consumer.context().state();
         let partitions = std::mem::take(&mut state.partitions);
-        let mut total: Counts = state.past.values().copied().sum();
+        let mut counts: Vec<_> = state.past.values().copied().collect();
         drop(state);
-        let mut positions = Vec::new();
+        let (mut positions, mut unconfirmed) = (Vec::new(), 0);
         for (key, mut partition) in partitions {
             positions.extend(partition.settle(deadline).map(|position| (key, position)));
-            total += partition.counts();
+            counts.push(partition.counts());
+            unconfirmed += partition.unconfirmed();
         }
         let committed = commit(&self.consumer, positions, CommitMode::Sync);
         self.consumer.unsubscribe();
-        let Counts { records, windows, confirmed, .. } = total;
-        tracing::info!(records, windows, confirmed, "ended");
-        if confirmed < windows {
-            let windows = windows - confirmed;
-            tracing::warn!(windows, "the next run sends the windows that aren't confirmed again");
+        let records: u64 = counts.iter().map(|counts| counts.records).sum();
+        let confirmed: u64 = counts.iter().map(|counts| counts.confirmed).sum();
+        tracing::info!(records, confirmed, "ended");
+        if unconfirmed > 0 {
+            tracing::warn!(windows = unconfirmed, "not confirmed: the next run sends them again");
         }
         committed.context("committing offsets failed, so the next run sends these windows again")
     }

@@ -112,7 +112,7 @@ impl Records {
         Ok(())
     }
 
-    /// Waits until so many records are in windows.
+    /// Waits until windows have this many records.
     fn wait_until_counted(&mut self, records: u64) -> Result<()> {
         let deadline = Instant::now() + LIMIT;
         while self.in_windows < records {
