@@ -14,15 +14,14 @@ use crate::{
     header::{GroupHeader, RECORDS},
     sampling::needed,
 };
+use approx_answers::division::MESSAGE_BYTES as PACKET_BYTES;
 use rand::{RngExt, seq::index};
 use rand_chacha::ChaCha8Rng;
 
 /// Records share messages of at most this many bytes. A longer record has a message of its own.
-/// Messages of several packets fill their packets, and leave the host with fewer system calls.
+/// Messages of several packets fill their packets, and leave the host with fewer system calls. Where
+/// messages may get lost, the limit is a packet: of several, any lost one would cost them all.
 pub(crate) const MESSAGE_BYTES: usize = 14_000;
-/// That limit where messages may get lost. One packet of an MTU of 1,500 takes such a message: of
-/// several packets any lost one would cost them all.
-pub(crate) const PACKET_BYTES: usize = 1_400;
 
 /// The records of a group of an open window.
 #[derive(Debug)]
