@@ -19,8 +19,8 @@ use rand::{RngExt, seq::index};
 use rand_chacha::ChaCha8Rng;
 
 /// Records share messages of at most this many bytes. A longer record has a message of its own.
-/// Messages of several packets fill their packets, and leave the host with fewer system calls. Where
-/// messages may get lost, the limit is a packet: of several, any lost one would cost them all.
+/// Messages of several packets fill their packets, and leave the host with fewer system calls.
+/// Where messages may get lost, the limit is a packet: of several, any lost one would cost them all.
 pub(crate) const MESSAGE_BYTES: usize = 14_000;
 
 /// The records of a group of an open window.
