@@ -20,7 +20,8 @@ use rand_chacha::ChaCha8Rng;
 
 /// Records share messages of at most this many bytes. A longer record has a message of its own.
 /// Messages of several packets fill their packets, and leave the host with fewer system calls.
-/// Where messages may get lost, the limit is a packet: of several, any lost one would cost them all.
+/// Where messages may get lost, the limit is a packet: of several packets, one that is lost costs
+/// the message.
 pub(crate) const MESSAGE_BYTES: usize = 14_000;
 
 /// The records of a group of an open window.
