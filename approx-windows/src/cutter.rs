@@ -38,8 +38,8 @@ pub struct Plan {
 /// Cuts the records of a stream, in order of their offsets, into windows, and draws those that are
 /// sent.
 ///
-/// The windows depend on the records and on the [`Position`] alone, unless [`Cutter::close`] is
-/// called: another cutter that begins at the [position](Cut::position) behind a window makes the
+/// The windows depend on the records and on the [`Position`] alone, unless [`Cutter::close`] or
+/// [`Cutter::advance`] is called: another cutter that begins at the [position](Cut::position) behind a window makes the
 /// same ones. Chance decides which of their records are sent.
 #[derive(Debug)]
 pub struct Cutter {
@@ -121,6 +121,17 @@ impl Cutter {
     /// Skips offsets: no record below `offset` follows.
     pub fn skip_to(&mut self, offset: u64) {
         self.next = self.next.max(offset);
+    }
+
+    /// Closes the windows by event time that end at or before this time: the stream's watermark has
+    /// reached it. Without effect on windows by number.
+    ///
+    /// Where windows close by this alone, with [`Rule::NEVER`], another cutter makes the same ones
+    /// if it is told the same watermarks between the same records.
+    pub fn advance(&mut self, watermark_ms: i64) {
+        if let Rule::Time { length_ms, .. } = self.plan.rule {
+            self.close_below(index(watermark_ms, length_ms));
+        }
     }
 
     /// Closes all open windows now, because no record may follow for a long time. Later records of

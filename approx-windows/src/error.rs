@@ -82,6 +82,9 @@ pub enum OutboxError {
         /// The rate.
         msr: f64,
     },
+    /// A group's name that has a meaning already.
+    #[error("the group {0:?} is one of ATP's: give it another name")]
+    GroupName(String),
     /// Too many groups.
     #[error("{groups} groups: there can be {groups_max} at most")]
     Groups {
@@ -89,5 +92,26 @@ pub enum OutboxError {
         groups: usize,
         /// The limit.
         groups_max: usize,
+    },
+}
+
+/// A record that a sender of windows doesn't take.
+#[derive(Debug, thiserror::Error)]
+pub enum PushError {
+    /// Offsets ascend.
+    #[error("offset {offset} follows {last}: offsets must ascend")]
+    Order {
+        /// The record's offset.
+        offset: u64,
+        /// The one before.
+        last: u64,
+    },
+    /// The group's name is unknown.
+    #[error("there is no group {name:?}: the groups are {groups}")]
+    NoGroup {
+        /// The name.
+        name: String,
+        /// The names of the groups.
+        groups: String,
     },
 }

@@ -14,6 +14,7 @@ use open::OpenWindows;
 use std::{
     collections::{HashMap, VecDeque},
     net::SocketAddr,
+    os::fd::BorrowedFd,
     time::{Duration, Instant},
 };
 
@@ -52,6 +53,8 @@ pub enum Arrival {
     Repeated(Box<WindowHeader>),
     /// A window that will be sent again: its sender failed, or was replaced.
     Unfinished(Box<WindowBegin>),
+    /// The sender of this stream has ended its job: all windows that it had are confirmed.
+    Ended(Box<Stream>),
     /// The bytes of this sender are no window. Its job fails.
     Malformed {
         /// The sender.
@@ -129,6 +132,15 @@ impl Inbox {
     /// None at present.
     pub fn local_addr(&self) -> Result<SocketAddr, InboxError> {
         Ok(self.receiver.local_addr()?)
+    }
+
+    /// A descriptor for `poll`: readable when [`Inbox::next`] may have something, unless a window
+    /// waits for the confirmation of another one.
+    ///
+    /// # Errors
+    /// As [`Receiver::readable_fd`].
+    pub fn readable_fd(&self) -> Result<BorrowedFd<'_>, InboxError> {
+        Ok(self.receiver.readable_fd()?)
     }
 
     /// Waits for the next arrival, for `timeout` at most; `None` waits without a limit. While a
@@ -219,9 +231,13 @@ impl Inbox {
                 None
             }
             // A sender ends each window before its job.
-            Event::Finished { run, .. } => {
+            Event::Finished { run, summary, .. } => {
                 let open = self.open.remove_run(run).into_iter().find_map(|open| open.begin);
-                self.unfinished(open)
+                let stream = self.open.stream(run).filter(|_| summary.complete);
+                match (open, stream) {
+                    (None, Some(stream)) => Some(Arrival::Ended(Box::new(stream))),
+                    (open, _) => self.unfinished(open),
+                }
             }
         }
     }

@@ -29,6 +29,7 @@ mod position;
 mod record;
 mod rule;
 mod sampling;
+mod sender;
 mod state;
 mod stream;
 #[cfg(test)]
@@ -38,7 +39,7 @@ mod worker;
 
 pub use counted::{Count, Counted, CountedOffsets};
 pub use cutter::{Batch, Cut, Cutter, Limits, Plan};
-pub use error::{InboxError, MalformedError, OutboxError};
+pub use error::{InboxError, MalformedError, OutboxError, PushError};
 pub use header::{GroupHeader, WindowBegin, WindowHeader};
 pub use inbox::{Arrival, Inbox, InboxStats};
 pub use offsets::Offsets;
@@ -48,6 +49,7 @@ pub use position::Position;
 pub use record::{Record, RecordRef};
 pub use rule::Rule;
 pub use sampling::{Group, GroupId, Sampling};
+pub use sender::{SenderProgress, SenderState, StreamSender};
 pub use state::{StateError, StateFile};
 pub use stream::Stream;
 pub use window::{ReceivedGroup, ReceivedWindow};

@@ -48,6 +48,11 @@ impl std::str::FromStr for Rule {
 }
 
 impl Rule {
+    /// A `watermark_delay_ms` with which no record closes a window: [`Cutter::advance`] does.
+    ///
+    /// [`Cutter::advance`]: crate::Cutter::advance
+    pub const NEVER: u64 = u64::MAX;
+
     /// Whether windows by this rule can follow those by another one. The numbers in the position of
     /// windows by event time mean nothing to a rule with other times.
     pub fn can_follow(self, before: Self) -> bool {

@@ -41,6 +41,28 @@ pub struct Sampling {
 }
 
 impl Sampling {
+    /// The name of the group that each stream has.
+    pub const EXACT: &str = "exact";
+    /// The name of the group of records without one, of [`Sampling::with_others`].
+    pub const OTHERS: &str = "records";
+
+    /// Groups with their rates, and the rate of all other records: with less than 1 they are in a
+    /// group of the name [`Sampling::OTHERS`].
+    ///
+    /// # Errors
+    /// [`OutboxError::GroupName`] if a group has that name, or the exact group's; as
+    /// [`Sampling::new`].
+    pub fn with_others(mut groups: Vec<Group>, msr: f64) -> Result<Self, OutboxError> {
+        let is_taken = |group: &&Group| group.name == Self::EXACT || group.name == Self::OTHERS;
+        if let Some(Group { name, .. }) = groups.iter().find(is_taken) {
+            return Err(OutboxError::GroupName(name.clone()));
+        }
+        if msr != 1.0 {
+            groups.push(Group { name: Self::OTHERS.to_owned(), msr });
+        }
+        Self::new(groups)
+    }
+
     /// Groups with their rates, besides the exact one.
     ///
     /// # Errors
@@ -62,6 +84,16 @@ impl Sampling {
         &self.groups
     }
 
+    /// The group with this name, but for the exact one.
+    pub(crate) fn named(&self, name: &str) -> Option<GroupId> {
+        self.groups.iter().position(|group| group.name == name).map(GroupId::at)
+    }
+
+    /// The group of records without a name.
+    pub(crate) fn others(&self) -> GroupId {
+        self.named(Self::OTHERS).unwrap_or(GroupId::EXACT)
+    }
+
     /// The rate of a group. A group that there isn't is exact.
     pub(crate) fn msr(&self, group: GroupId) -> f64 {
         let at = usize::from(group.0).checked_sub(1);
@@ -73,7 +105,7 @@ impl Sampling {
         let others = self.groups.iter().enumerate();
         let others =
             others.map(|(at, group)| (GroupId::at(at).id(), group.name.as_str(), group.msr));
-        [(GroupId::EXACT.id(), "exact", 1.0)].into_iter().chain(others)
+        [(GroupId::EXACT.id(), Self::EXACT, 1.0)].into_iter().chain(others)
     }
 }
 

@@ -124,6 +124,12 @@ impl OpenWindows {
         Some(before)
     }
 
+    /// The stream that the sender of a run has, unless another one has it by now.
+    pub(super) fn stream(&self, run: u64) -> Option<Stream> {
+        let (stream, _) = self.senders.iter().find(|(_, sender)| sender.0 == run)?;
+        Some(stream.clone())
+    }
+
     /// Notes that a sender asks whether windows are received here.
     pub(super) fn hello(&mut self, key: (u64, u32)) -> Result<Option<u64>, MalformedError> {
         if !self.refused.contains(&key.0) {

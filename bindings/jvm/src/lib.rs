@@ -34,6 +34,7 @@ mod sender;
 mod session;
 mod table;
 mod wait;
+mod windows;
 
 use jni::{EnvUnowned, jni_mangle, objects::JClass, objects::JString};
 

@@ -39,6 +39,11 @@ impl Record {
         self.len(text.len()).bytes(text.as_bytes())
     }
 
+    /// Bytes behind their length.
+    pub fn blob(&mut self, bytes: &[u8]) -> &mut Self {
+        self.len(bytes.len()).bytes(bytes)
+    }
+
     /// An IPv6 address has the index of its interface behind it; an IPv4 address is mapped.
     pub fn address(&mut self, address: SocketAddr) -> &mut Self {
         let (ip, scope) = match address {

@@ -39,6 +39,7 @@ pub fn main(args: &Args, query: &Query, builder: ReceiverBuilder) -> Result<()> 
             Some(Arrival::Unfinished(header)) => {
                 tracing::info!("{header}: not finished, its sender will repeat it");
             }
+            Some(Arrival::Ended(stream)) => tracing::info!("{stream}: its sender has ended"),
             Some(Arrival::Malformed { source, error }) => {
                 tracing::warn!("{source} sends no windows: {error}");
             }

@@ -162,6 +162,7 @@ fn report(py: Python<'_>, arrival: Arrival) -> PyResult<()> {
         Arrival::Unfinished(header) => {
             ("info", format!("{header}: its sender failed or was replaced, and will send it again"))
         }
+        Arrival::Ended(stream) => ("info", format!("{stream}: its sender has ended")),
         Arrival::Malformed { source, error } => {
             ("warning", format!("the sender {source} sends no windows: {error}"))
         }

@@ -2,7 +2,6 @@
 
 mod inbox;
 mod outbox;
-mod progress;
 mod record;
 mod table;
 mod values;

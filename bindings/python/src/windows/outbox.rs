@@ -1,6 +1,5 @@
 //! The class `WindowSender`.
 
-use super::progress::{Progress, Shared};
 use crate::{
     address,
     answers::{share, with_bytes},
@@ -13,8 +12,8 @@ use crate::{
     wait,
 };
 use approx_windows::{
-    Cutter, Group, GroupId, Limits, OutboxError, Peer, Plan, Position, RecordRef, Rule, Sampling,
-    Stream, Target, Worker,
+    Group, Limits, OutboxError, Peer, Plan, Position, RecordRef, Rule, Sampling, SenderProgress,
+    SenderState, Stream, StreamSender, Target,
 };
 use pyo3::{
     exceptions::{PyException, PyTypeError, PyValueError},
@@ -26,30 +25,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The name of the group of records without one, if they are sampled.
-const OTHERS: &str = "records";
-/// The name of the group that each window has.
-const EXACT: &str = "exact";
 const WINDOW_BYTES_MAX: usize = 32 << 20;
-/// The windows on their way that make the next one wait.
-const UNCONFIRMED_MAX: usize = 2;
 
 #[doc = stub!(WindowSender)]
 #[pyclass(frozen, module = "atp.kafka")]
 pub struct WindowSender {
-    sending: Guarded<Sending>,
-    shared: Arc<Shared>,
+    sending: Guarded<StreamSender>,
+    progress: Arc<SenderProgress>,
     name: String,
-}
-
-struct Sending {
-    worker: Worker,
-    shared: Arc<Shared>,
-    plan: Plan,
-    begin: Option<Position>,
-    /// Made by the first record.
-    cutter: Option<Cutter>,
-    last_offset: Option<u64>,
 }
 
 /// A record, with bytes of its own.
@@ -62,60 +45,16 @@ struct Given {
     group: Option<String>,
 }
 
-impl Sending {
-    /// The group of a record's name.
-    fn group(&self, name: Option<&str>) -> Result<GroupId, String> {
-        let groups = self.plan.sampling.groups();
-        let at = |name: &str| groups.iter().position(|group| group.name == name);
-        match name {
-            None => Ok(at(OTHERS).map_or(GroupId::EXACT, GroupId::at)),
-            Some(name) => at(name).map(GroupId::at).ok_or_else(|| {
-                let names: Vec<_> =
-                    groups.iter().map(|group| format!("{:?}", group.name)).collect();
-                format!("there is no group {name:?}: the groups are {}", names.join(", "))
-            }),
-        }
-    }
-
-    fn push(&mut self, given: &Given) -> Result<(), String> {
-        let group = self.group(given.group.as_deref())?;
-        let offset = given.offset;
-        if let Some(last) = self.last_offset.filter(|last| offset <= *last) {
-            return Err(format!("offset {offset} follows {last}: offsets must ascend"));
-        }
-        self.last_offset = Some(offset);
-        let begin = self.begin.unwrap_or(Position::begin(offset));
-        let cutter = self
-            .cutter
-            .get_or_insert_with(|| Cutter::new(self.plan.clone(), begin, rand::random()));
-        let headers = given.headers.iter();
-        let record = RecordRef {
-            offset,
-            timestamp_ms: given.timestamp_ms,
-            key: given.key.as_deref(),
-            value: given.value.as_deref(),
+impl Given {
+    fn record(&self) -> RecordRef<'_> {
+        let headers = self.headers.iter();
+        RecordRef {
+            offset: self.offset,
+            timestamp_ms: self.timestamp_ms,
+            key: self.key.as_deref(),
+            value: self.value.as_deref(),
             headers: headers.map(|(name, value)| (&**name, value.as_deref())).collect(),
-        };
-        cutter.push(&record, group);
-        self.send();
-        Ok(())
-    }
-
-    /// Sends the windows that are closed, and what can be sent of the next one.
-    fn send(&mut self) {
-        let Some(cutter) = &mut self.cutter else { return };
-        while let Some(cut) = cutter.pop() {
-            self.shared.lock().unconfirmed += 1;
-            self.worker.send(cut);
         }
-        if let Some(batch) = cutter.take_batch() {
-            self.worker.send_batch(batch);
-        }
-    }
-
-    fn close_windows(&mut self) {
-        self.cutter.iter_mut().for_each(Cutter::close);
-        self.send();
     }
 }
 
@@ -125,11 +64,11 @@ impl WindowSender {
         &self,
         py: Python<'_>,
         deadline: Option<Instant>,
-        is_done: impl Fn(&Progress) -> bool + Copy + Send + Sync,
+        is_done: impl Fn(&SenderState) -> bool + Copy + Send + Sync,
     ) -> PyResult<()> {
         loop {
             self.check(py)?;
-            if is_done(&self.shared.lock()) {
+            if is_done(&self.progress.lock()) {
                 return Ok(());
             }
             py.check_signals()?;
@@ -140,15 +79,15 @@ impl WindowSender {
                 return Err(timed_out(py, text, vec![]));
             }
             let slice = left.map_or(wait::SLICE, |left| left.min(wait::SLICE));
-            py.detach(|| self.shared.wait(slice, is_done));
+            py.detach(|| self.progress.wait(slice, is_done));
         }
     }
 
     /// Raises the error of the thread; later calls raise that it has ended.
     fn check(&self, py: Python<'_>) -> PyResult<()> {
         let (failure, has_failed) = {
-            let mut progress = self.shared.lock();
-            (progress.failure.take(), progress.has_failed)
+            let mut state = self.progress.lock();
+            (state.failure.take(), state.has_failed)
         };
         match failure {
             Some(error) => Err(failed(py, error)),
@@ -167,9 +106,10 @@ fn failed(py: Python<'_>, error: OutboxError) -> PyErr {
         OutboxError::EndedByReceiver { .. } => {
             errors::raise_with(py, approxlib::Error::EndedByReceiver, text)
         }
-        OutboxError::NoWindows { .. } | OutboxError::Rate { .. } | OutboxError::Groups { .. } => {
-            PyValueError::new_err(text)
-        }
+        OutboxError::NoWindows { .. }
+        | OutboxError::Rate { .. }
+        | OutboxError::GroupName(_)
+        | OutboxError::Groups { .. } => PyValueError::new_err(text),
     }
 }
 
@@ -203,7 +143,8 @@ impl WindowSender {
             value.map(|value| integer(name, value, max)).transpose()
         };
         let window_bytes_max = number("window_bytes_max", window_bytes_max, u64::MAX)?;
-        let sampling = Sampling::new(self::groups(groups, msr)?);
+        let msr = msr.map_or(Ok(1.0), |msr| share("msr", msr))?;
+        let sampling = Sampling::with_others(self::groups(groups)?, msr);
         let stream = Stream {
             cluster: cluster.unwrap_or_default(),
             group: group.unwrap_or_default(),
@@ -222,32 +163,28 @@ impl WindowSender {
             sampling: sampling.map_err(|error| failed(py, error))?,
         };
         let begin = position.map(self::position).transpose()?;
-        let shared = Arc::<Shared>::default();
-        let told = shared.clone();
         let target = Target { peer, sampling: plan.sampling.clone(), retry: Duration::ZERO };
-        let worker = Worker::start(target, stream, move |news| told.take(news))?;
-        let of_calls = shared.clone();
-        let sending =
-            Sending { worker, shared: of_calls, plan, begin, cutter: None, last_offset: None };
-        Ok(Self { sending: Guarded::new("sender of windows", sending), shared, name })
+        let sending = StreamSender::start(target, stream, plan, begin)?;
+        let progress = sending.progress();
+        Ok(Self { sending: Guarded::new("sender of windows", sending), progress, name })
     }
 
     #[doc = stub!(WindowSender.confirmed)]
     #[getter]
     fn confirmed(&self) -> u64 {
-        self.shared.lock().confirmed
+        self.progress.lock().confirmed
     }
 
     #[doc = stub!(WindowSender.unconfirmed)]
     #[getter]
     fn unconfirmed(&self) -> usize {
-        self.shared.lock().unconfirmed
+        self.progress.lock().unconfirmed
     }
 
     #[doc = stub!(WindowSender.position)]
     #[getter]
     fn position(&self) -> Option<String> {
-        let position = self.shared.lock().position;
+        let position = self.progress.lock().position;
         position.map(|position| format!("{} {position}", position.offset))
     }
 
@@ -274,9 +211,11 @@ impl WindowSender {
         };
         self.sending.check_process()?;
         self.check(py)?;
-        let pushed = self.sending.with(py, |sending| sending.push(&given))?;
-        pushed.map_err(PyValueError::new_err::<String>)?;
-        self.until(py, None, |progress| progress.unconfirmed <= UNCONFIRMED_MAX)
+        let push =
+            |sending: &mut StreamSender| sending.push(&given.record(), given.group.as_deref());
+        let pushed = self.sending.with(py, push)?;
+        pushed.map_err(|error| PyValueError::new_err(error.to_string()))?;
+        self.until(py, None, SenderState::has_room)
     }
 
     #[doc = stub!(WindowSender.flush)]
@@ -285,8 +224,8 @@ impl WindowSender {
         let deadline = arguments::deadline(timeout)?;
         self.sending.check_process()?;
         self.check(py)?;
-        self.sending.with_detached(py, Sending::close_windows)?;
-        self.until(py, deadline, |progress| progress.unconfirmed == 0)
+        self.sending.with_detached(py, StreamSender::close_windows)?;
+        self.until(py, deadline, |state| state.unconfirmed == 0)
     }
 
     #[doc = stub!(WindowSender.close)]
@@ -297,10 +236,10 @@ impl WindowSender {
         }
         let deadline = arguments::deadline(timeout)?;
         let closed = self.flush(py, timeout).and_then(|()| {
-            self.sending.with(py, |sending| sending.worker.finish())?;
-            self.until(py, deadline, |progress| progress.has_finished)
+            self.sending.with(py, StreamSender::finish)?;
+            self.until(py, deadline, |state| state.has_finished)
         });
-        let has_failed = self.shared.lock().has_failed;
+        let has_failed = self.progress.lock().has_failed;
         if closed.is_ok() || has_failed {
             self.abandon(py)?;
         }
@@ -372,45 +311,31 @@ fn rule(
     }
 }
 
-/// The groups with their rates, those of `groups` first.
-fn groups(
-    groups: Option<&Bound<'_, PyAny>>,
-    msr: Option<&Bound<'_, PyAny>>,
-) -> PyResult<Vec<Group>> {
-    let mut found = Vec::new();
-    if let Some(groups) = groups {
-        let wanted = || {
-            let shown = shown(groups);
-            PyTypeError::new_err(format!(
-                "groups must be a dict of names and rates, such as {{\"readings\": 0.9}}, not {shown}"
-            ))
-        };
-        let pairs = groups.cast::<PyMapping>().map_err(|_| wanted())?.items()?;
-        for pair in pairs {
-            let (name, msr): (String, Bound<'_, PyAny>) = pair.extract().map_err(|_| wanted())?;
-            if name == EXACT || name == OTHERS {
-                let text = format!("the group {name:?} is one of ATP's: give it another name");
-                return Err(PyValueError::new_err(text));
-            }
-            let msr = share(&format!("the rate of group {name:?}"), &msr)?;
-            found.push(Group { name, msr });
-        }
-    }
-    let msr = msr.map_or(Ok(1.0), |msr| share("msr", msr))?;
-    if msr < 1.0 {
-        found.push(Group { name: OTHERS.to_owned(), msr });
-    }
-    Ok(found)
+/// The groups with their rates.
+fn groups(groups: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<Group>> {
+    let Some(groups) = groups else { return Ok(Vec::new()) };
+    let wanted = || {
+        let shown = shown(groups);
+        PyTypeError::new_err(format!(
+            "groups must be a dict of names and rates, such as {{\"readings\": 0.9}}, not {shown}"
+        ))
+    };
+    let pairs = groups.cast::<PyMapping>().map_err(|_| wanted())?.items()?;
+    let group = |pair: Bound<'_, PyAny>| {
+        let (name, msr): (String, Bound<'_, PyAny>) = pair.extract().map_err(|_| wanted())?;
+        let msr = share(&format!("the rate of group {name:?}"), &msr)?;
+        Ok(Group { name, msr })
+    };
+    pairs.into_iter().map(group).collect()
 }
 
-/// The position in the text of `WindowSender.position`, as the next sender begins there.
+/// The position in the text of `WindowSender.position`.
 fn position(text: &str) -> PyResult<Position> {
     let parts = text.split_once(' ');
     let position = parts.and_then(|(offset, text)| Position::parse(offset.parse().ok()?, text));
-    let position = position.ok_or_else(|| {
+    position.ok_or_else(|| {
         PyValueError::new_err("position must be the text of another sender's position")
-    })?;
-    Ok(Position { epoch: position.epoch.saturating_add(1), ..position })
+    })
 }
 
 fn bytes(value: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {

@@ -43,7 +43,7 @@ pub fn main(args: &Args) -> Result<()> {
                 }
                 inbox.confirm(&window);
             }
-            Some(Arrival::Repeated(_) | Arrival::Unfinished(_)) | None => {}
+            Some(Arrival::Repeated(_) | Arrival::Unfinished(_) | Arrival::Ended(_)) | None => {}
             Some(other) => bail!("{other:?}"),
         }
     }

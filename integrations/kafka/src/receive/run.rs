@@ -108,6 +108,7 @@ fn log(arrival: &Arrival) {
         Arrival::Unfinished(header) => {
             tracing::info!(window = %header, "not finished: its sender will repeat it");
         }
+        Arrival::Ended(stream) => tracing::info!(%stream, "its sender has ended"),
         Arrival::Malformed { source, error } => tracing::error!(%source, "no window: {error}"),
         Arrival::NoMemory { source, window, bytes_max } => {
             let window = window.as_ref().map(ToString::to_string);

@@ -94,7 +94,7 @@ impl Seen {
     fn take(&mut self, inbox: &mut Inbox, arrival: Arrival) -> Result<()> {
         let window = match arrival {
             Arrival::Window(window) => window,
-            Arrival::Repeated(_) | Arrival::Unfinished(_) => return Ok(()),
+            Arrival::Repeated(_) | Arrival::Unfinished(_) | Arrival::Ended(_) => return Ok(()),
             other => bail!("{other:?}"),
         };
         let header = &window.header;

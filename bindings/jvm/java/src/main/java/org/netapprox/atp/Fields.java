@@ -53,9 +53,14 @@ final class Fields {
     }
 
     String text() {
-        byte[] text = new byte[i32()];
-        bytes.get(text);
-        return new String(text, StandardCharsets.UTF_8);
+        return new String(blob(), StandardCharsets.UTF_8);
+    }
+
+    /** Bytes behind their length. */
+    byte[] blob() {
+        byte[] blob = new byte[i32()];
+        bytes.get(blob);
+        return blob;
     }
 
     OptionalInt optionalI32() {

@@ -158,4 +158,53 @@ final class Native {
     static native byte[] queryReport(long query) throws IOException;
 
     static native void queryClose(long query);
+
+    static native long windowsBind(
+            String local, String[] receiverOptions, byte[] counted, long memoryBytesMax)
+            throws IOException;
+
+    static native byte[] windowsAddress(long receiver) throws IOException;
+
+    /** Waits for the next arrival. Null if none came. */
+    static native byte[] windowsNext(long receiver, int timeoutMs) throws IOException;
+
+    /** Returns the offsets that are counted then. */
+    static native byte[] windowsConfirm(long receiver, long window) throws IOException;
+
+    static native void windowsReject(long receiver, long window) throws IOException;
+
+    static native byte[] windowsCounted(long receiver) throws IOException;
+
+    static native byte[] windowsStats(long receiver) throws IOException;
+
+    static native void windowsClose(long receiver);
+
+    static native long windowSenderOpen(
+            String peer, String[] senderOptions, String[] jobOptions) throws IOException;
+
+    static native void windowSenderPush(
+            long sender,
+            long offset,
+            boolean hasTime,
+            long timeMs,
+            byte[] key,
+            byte[] value,
+            String[] names,
+            byte[][] values,
+            String group)
+            throws IOException;
+
+    static native void windowSenderAdvance(long sender, long watermarkMs) throws IOException;
+
+    static native void windowSenderCloseWindows(long sender) throws IOException;
+
+    static native void windowSenderFinish(long sender) throws IOException;
+
+    /** Waits for a state, and returns whether it has come. */
+    static native boolean windowSenderWait(long sender, int state, int timeoutMs)
+            throws IOException;
+
+    static native byte[] windowSenderState(long sender) throws IOException;
+
+    static native void windowSenderClose(long sender);
 }
