@@ -45,6 +45,8 @@ pub struct Plan {
 pub struct Cutter {
     plan: Plan,
     rng: ChaCha8Rng,
+    /// The share of the room that new groups of windows use.
+    room: f64,
     begun: Position,
     /// Open windows, by number.
     open: BTreeMap<i64, Open>,
@@ -82,6 +84,7 @@ impl Cutter {
         Self {
             plan,
             rng: ChaCha8Rng::seed_from_u64(seed),
+            room: 0.0,
             begun: position,
             open: BTreeMap::new(),
             closed: VecDeque::new(),
@@ -106,7 +109,8 @@ impl Cutter {
         }
         if !self.was_sent(record.offset, number) {
             let open = self.open.entry(number).or_insert_with(|| Open::new(record, before));
-            let draw = (&self.plan.sampling, &mut self.rng);
+            let rate = self.plan.sampling.rate(group, self.room);
+            let draw = (self.plan.sampling.msr(group), rate, &mut self.rng);
             open.push(record, group, is_late, self.plan.limits.record_bytes_max, draw);
             self.close_if_full(number);
         }
@@ -116,6 +120,12 @@ impl Cutter {
             let watermark_ms = self.time_max_ms.saturating_sub_unsigned(watermark_delay_ms);
             self.close_below(index(watermark_ms, length_ms));
         }
+    }
+
+    /// Sends this share of the records beyond MSR, of [`Sampling::up_to`], in windows that open from
+    /// now on: see [`Room`](crate::Room). At first it is 0.
+    pub fn set_room(&mut self, room: f64) {
+        self.room = room.clamp(0.0, 1.0);
     }
 
     /// Skips offsets: no record below `offset` follows.

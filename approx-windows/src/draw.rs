@@ -1,7 +1,7 @@
 //! Draws the records of a window that are sent, while the window is open.
 //!
-//! Each record of a group is drawn with the probability MSR when it is read, and those that are
-//! drawn are sent at once. At the window's end N is known. If chance has drawn fewer than MSR * N,
+//! Each record of a group is drawn with the probability MSR when it is read, or with a higher one
+//! that holds for all of the window, and those that are drawn are sent at once. At the window's end N is known. If chance has drawn fewer than MSR * N,
 //! as many of the others are drawn as are missing. All records that were drawn arrive.
 //!
 //! Given their number, they are a simple random sample of the window: each set of that number is
@@ -28,6 +28,8 @@ pub(crate) const MESSAGE_BYTES: usize = 14_000;
 #[derive(Debug)]
 pub(crate) struct Draw {
     msr: f64,
+    /// The probability with which a record is drawn, MSR or more.
+    rate: f64,
     /// The most bytes of a message of several records.
     message_bytes_max: usize,
     records: u64,
@@ -61,11 +63,12 @@ struct Rest {
 }
 
 impl Draw {
-    /// `record_bytes_max`: the limit of a record, and so of a message.
-    pub(crate) fn new(msr: f64, record_bytes_max: usize) -> Self {
+    /// `rate`: MSR or more. `record_bytes_max`: the limit of a record, and so of a message.
+    pub(crate) fn new(msr: f64, rate: f64, record_bytes_max: usize) -> Self {
         let bytes = if msr == 0.0 { PACKET_BYTES } else { MESSAGE_BYTES };
         Self {
             msr,
+            rate,
             message_bytes_max: bytes.min(record_bytes_max),
             records: 0,
             sent: 0,
@@ -88,7 +91,7 @@ impl Draw {
     /// Takes a record.
     pub(crate) fn push(&mut self, encoded: &[u8], rng: &mut ChaCha8Rng) {
         self.records += 1;
-        match self.msr == 1.0 || rng.random_bool(self.msr) {
+        match self.rate == 1.0 || rng.random_bool(self.rate) {
             true => self.send(encoded),
             false => self.rest.push(encoded),
         }
@@ -152,9 +155,14 @@ mod tests {
     use rand::SeedableRng;
 
     /// The records of a draw, each of which is its number and `bytes` long; with the messages.
-    fn draw(msr: f64, records: u32, bytes: usize, seed: u64) -> (GroupHeader, Vec<Vec<u32>>) {
+    fn draw(
+        (msr, rate): (f64, f64),
+        records: u32,
+        bytes: usize,
+        seed: u64,
+    ) -> (GroupHeader, Vec<Vec<u32>>) {
         let rng = &mut ChaCha8Rng::seed_from_u64(seed);
-        let mut draw = Draw::new(msr, 8_000);
+        let mut draw = Draw::new(msr, rate, 8_000);
         let mut messages = Vec::new();
         for number in 0..records {
             let mut encoded = vec![0; bytes];
@@ -178,11 +186,13 @@ mod tests {
         #[test]
         fn end__has_the_needed_records_once(
             msr in prop_oneof![Just(0.0), Just(1.0), 0.0..1.0],
+            room in prop_oneof![Just(0.0), Just(1.0), 0.0..1.0],
             records in 0u32..400,
             bytes in prop_oneof![4usize..200, 1_300usize..1_500],
             seed: u64,
         ) {
-            let (header, messages) = draw(msr, records, bytes, seed);
+            let rate = if msr == 0.0 { 0.0 } else { msr + room * (1.0 - msr) };
+            let (header, messages) = draw((msr, rate), records, bytes, seed);
             let mut sent: Vec<u32> = messages.concat();
             sent.sort_unstable();
             let number = sent.len();
@@ -191,7 +201,7 @@ mod tests {
             prop_assert!(sent.last().is_none_or(|last| *last < records));
             prop_assert_eq!((header.records, header.sent), (records.into(), number as u64));
             prop_assert!(number as f64 >= msr * f64::from(records));
-            if msr == 0.0 || msr == 1.0 {
+            if msr == 0.0 || rate == 1.0 {
                 prop_assert_eq!(number, records as usize);
             }
             prop_assert_eq!(header.has_long, number > 0 && bytes >= PACKET_BYTES);
@@ -204,7 +214,7 @@ mod tests {
     fn push__draws_each_record_as_often() {
         let mut drawn = [0u32; 40];
         for seed in 0..4_000 {
-            for number in draw(0.6, 40, 100, seed).1.concat() {
+            for number in draw((0.6, 0.6), 40, 100, seed).1.concat() {
                 drawn[number as usize] += 1;
             }
         }

@@ -38,6 +38,8 @@ impl GroupId {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sampling {
     groups: Vec<Group>,
+    /// The share of records that is sent while there is room, for groups with a lower rate.
+    msr_max: f64,
 }
 
 impl Sampling {
@@ -74,8 +76,28 @@ impl Sampling {
             return Err(OutboxError::Rate { group: name.clone(), msr: *msr });
         }
         match groups.len() {
-            ..=GROUPS_MAX => Ok(Self { groups }),
+            ..=GROUPS_MAX => Ok(Self { groups, msr_max: 0.0 }),
             groups => Err(OutboxError::Groups { groups, groups_max: GROUPS_MAX }),
+        }
+    }
+
+    /// Sends this share of the records while there is [`Room`](crate::Room), and MSR at least. Groups
+    /// of the rate 0 don't change.
+    ///
+    /// # Errors
+    /// [`OutboxError::Rate`].
+    pub fn up_to(self, msr_max: f64) -> Result<Self, OutboxError> {
+        match (0.0..=1.0).contains(&msr_max) {
+            true => Ok(Self { msr_max, ..self }),
+            false => Err(OutboxError::Rate { group: "msr_max".to_owned(), msr: msr_max }),
+        }
+    }
+
+    /// The share of a group's records that is drawn, with this share of the room.
+    pub(crate) fn rate(&self, group: GroupId, room: f64) -> f64 {
+        match self.msr(group) {
+            0.0 => 0.0,
+            msr => msr + room * (self.msr_max - msr).max(0.0),
         }
     }
 
@@ -130,5 +152,17 @@ mod tests {
             assert!(Sampling::new(vec![Group { name: "c".into(), msr }]).is_err(), "{msr}");
         }
         assert_eq!(GroupId::at(GROUPS_MAX - 1).id(), 254);
+    }
+
+    #[test]
+    fn rate__is_msr_or_more() {
+        let group = |msr| Group { name: format!("{msr}"), msr };
+        let sampling = Sampling::new([0.0, 0.5, 0.9].map(group).to_vec()).unwrap();
+        let sampling = sampling.up_to(0.8).unwrap();
+        for (at, room, rate) in [(0, 1.0, 0.0), (1, 1.0, 0.8), (1, 0.0, 0.5), (2, 1.0, 0.9)] {
+            assert_eq!(sampling.rate(GroupId::at(at), room), rate, "{at}, {room}");
+        }
+        assert_eq!(sampling.rate(GroupId::EXACT, 1.0), 1.0);
+        assert!(sampling.up_to(1.1).is_err());
     }
 }

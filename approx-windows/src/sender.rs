@@ -5,6 +5,7 @@ use crate::{
     error::{OutboxError, PushError},
     position::Position,
     record::RecordRef,
+    room::Room,
     sampling::GroupId,
     stream::Stream,
     worker::{Target, Told, Worker},
@@ -12,7 +13,7 @@ use crate::{
 use std::{
     io,
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 /// The closed windows on their way that make the application wait for the next one.
@@ -115,14 +116,23 @@ impl StreamSender {
     fn cutter(&mut self, offset: u64) -> &mut Cutter {
         let begin = self.begin.unwrap_or(Position::begin(offset));
         let plan = &self.plan;
-        self.cutter.get_or_insert_with(|| Cutter::new(plan.clone(), begin, rand::random()))
+        self.cutter.get_or_insert_with(|| {
+            let mut cutter = Cutter::new(plan.clone(), begin, rand::random());
+            cutter.set_room(Room::default().share());
+            cutter
+        })
     }
 
     /// Sends the windows that are closed, and what can be sent of the next one.
     fn send(&mut self) {
         let Some(cutter) = &mut self.cutter else { return };
+        let now = Instant::now();
         while let Some(cut) = cutter.pop() {
-            self.progress.lock().unconfirmed += 1;
+            let mut state = self.progress.lock();
+            state.unconfirmed += 1;
+            state.room.closed(now);
+            cutter.set_room(state.room.share());
+            drop(state);
             self.worker.send(cut);
         }
         if let Some(batch) = cutter.take_batch() {
@@ -145,6 +155,7 @@ pub struct SenderState {
     pub unconfirmed: usize,
     /// Windows that are confirmed.
     pub confirmed: u64,
+    room: Room,
     /// Another sender goes on from here, once records were confirmed.
     pub position: Option<Position>,
     /// The cause of the end. The first call that finds it takes it.
@@ -182,6 +193,7 @@ impl SenderProgress {
                 Told::Confirmed(position) => {
                     state.confirmed += 1;
                     state.unconfirmed -= 1;
+                    state.room.confirmed(Instant::now());
                     state.position = Some(position);
                 }
                 // It is tried again.

@@ -72,8 +72,18 @@ fn send(peer: &Peer, windows: &[OutgoingWindow]) -> Result<(), OutboxError> {
     outbox.finish()
 }
 
+/// The next arrival that isn't the end of a sender.
+fn next_arrival(inbox: &mut Inbox) -> Result<Option<Arrival>> {
+    loop {
+        match inbox.next(Some(TIMEOUT))? {
+            Some(Arrival::Ended(_)) => {}
+            arrival => return Ok(arrival),
+        }
+    }
+}
+
 fn next_window(inbox: &mut Inbox) -> Result<ReceivedWindow> {
-    match inbox.next(Some(TIMEOUT))? {
+    match next_arrival(inbox)? {
         Some(Arrival::Window(window)) => Ok(*window),
         other => anyhow::bail!("no window: {other:?}"),
     }
@@ -116,6 +126,8 @@ fn next__hands_over_each_window_with_its_share() -> Result<()> {
         inbox.confirm(&window);
     }
     sender.join().unwrap()?;
+    let ended = inbox.next(Some(TIMEOUT))?;
+    assert!(matches!(&ended, Some(Arrival::Ended(of)) if **of == stream(0)), "{ended:?}");
     let stats = inbox.stats();
     assert_eq!((stats.windows, stats.received + stats.lost), (5, 10_000));
     assert_eq!(inbox.memory_bytes(), 0);
@@ -152,7 +164,7 @@ fn next__counts_each_record_once() -> Result<()> {
     let sender = thread::spawn(move || runs.iter().try_for_each(|windows| send(&peer, windows)));
     let first = next_window(&mut inbox)?;
     inbox.confirm(&first);
-    let repeated = inbox.next(Some(TIMEOUT))?;
+    let repeated = next_arrival(&mut inbox)?;
     assert!(matches!(repeated, Some(Arrival::Repeated(_))), "{repeated:?}");
     let partly = next_window(&mut inbox)?;
     let counted: Offsets = partly.records().map(|record| record.offset).collect();

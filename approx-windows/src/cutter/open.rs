@@ -53,7 +53,7 @@ impl Open {
         group: GroupId,
         is_late: bool,
         record_bytes_max: usize,
-        (sampling, rng): (&Sampling, &mut ChaCha8Rng),
+        (msr, rate, rng): (f64, f64, &mut ChaCha8Rng),
     ) {
         self.offsets.insert(record.offset);
         self.records += 1;
@@ -65,10 +65,8 @@ impl Open {
             return;
         }
         self.bytes += self.encoded.len();
-        let draw = self
-            .groups
-            .entry(group.id())
-            .or_insert_with(|| Draw::new(sampling.msr(group), record_bytes_max));
+        let draw =
+            self.groups.entry(group.id()).or_insert_with(|| Draw::new(msr, rate, record_bytes_max));
         let before = draw.memory_bytes();
         draw.push(&self.encoded, rng);
         self.memory_bytes = self.memory_bytes + draw.memory_bytes() - before;
@@ -119,7 +117,7 @@ impl Open {
         let Self { base, offsets, refused, late, groups: mut draws, .. } = self;
         let (mut groups, mut messages, mut bytes) = (Vec::new(), Vec::new(), 0);
         for (id, name, msr) in sampling.all() {
-            let draw = draws.remove(&id).unwrap_or_else(|| Draw::new(msr, 0));
+            let draw = draws.remove(&id).unwrap_or_else(|| Draw::new(msr, msr, 0));
             let drawn = draw.end(id, name, rng);
             groups.push(drawn.header);
             messages.extend(with_id(id, drawn.messages));

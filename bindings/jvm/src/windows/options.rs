@@ -24,7 +24,8 @@ pub fn sender(
     (job, message_bytes_max): (JobBuilder, u32),
 ) -> Outcome<SenderOptions> {
     let mut stream = Stream::default();
-    let (mut groups, mut msr, mut retry) = (Vec::new(), 1.0, Duration::ZERO);
+    let (mut groups, mut msr, mut msr_max) = (Vec::new(), 1.0, 0.0);
+    let mut retry = Duration::ZERO;
     let (mut records, mut length, mut watermark_delay, mut begin) = (None, None, None, None);
     let mut window_bytes_max = WINDOW_BYTES_MAX;
     for (name, value) in options::pairs(texts) {
@@ -39,14 +40,16 @@ pub fn sender(
             "watermark_delay" => watermark_delay = Some(options::duration(name, value)?),
             "group" => groups.push(group(value)?),
             "msr" => msr = number(name, value)?,
+            "msr_max" => msr_max = number(name, value)?,
             "position" => begin = Some(position(value)?),
             "window_bytes_max" => window_bytes_max = number(name, value)?,
             "retry" => retry = options::duration(name, value)?,
             _ => return Err(options::unknown(name)),
         }
     }
-    let sampling =
-        Sampling::with_others(groups, msr).map_err(|error| Failure::argument(error.to_string()))?;
+    let sampling = Sampling::with_others(groups, msr)
+        .and_then(|sampling| sampling.up_to(msr_max))
+        .map_err(|error| Failure::argument(error.to_string()))?;
     let plan = Plan {
         rule: rule(records, length, watermark_delay)?,
         limits: Limits { window_bytes_max, record_bytes_max: message_bytes_max as usize - 1 },

@@ -118,7 +118,8 @@ impl WindowSender {
     #[new]
     #[pyo3(signature = (
         peer, *, topic, partition = None, group = None, cluster = None, records = None,
-        length = None, watermark_delay = None, groups = None, msr = None, position = None,
+        length = None, watermark_delay = None, groups = None, msr = None, msr_max = None,
+        position = None,
         window_bytes_max = None, **options
     ))]
     #[expect(clippy::too_many_arguments, reason = "keywords of Python, by name")]
@@ -133,6 +134,7 @@ impl WindowSender {
         watermark_delay: Option<&Bound<'_, PyAny>>,
         groups: Option<&Bound<'_, PyAny>>,
         msr: Option<&Bound<'_, PyAny>>,
+        msr_max: Option<&Bound<'_, PyAny>>,
         position: Option<&str>,
         window_bytes_max: Option<&Bound<'_, PyAny>>,
         options: Option<&Bound<'_, PyDict>>,
@@ -144,7 +146,9 @@ impl WindowSender {
         };
         let window_bytes_max = number("window_bytes_max", window_bytes_max, u64::MAX)?;
         let msr = msr.map_or(Ok(1.0), |msr| share("msr", msr))?;
+        let msr_max = msr_max.map_or(Ok(0.0), |msr| share("msr_max", msr))?;
         let sampling = Sampling::with_others(self::groups(groups)?, msr);
+        let sampling = sampling.and_then(|sampling| sampling.up_to(msr_max));
         let stream = Stream {
             cluster: cluster.unwrap_or_default(),
             group: group.unwrap_or_default(),

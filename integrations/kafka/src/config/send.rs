@@ -43,6 +43,8 @@ pub struct WindowConfig {
 pub struct SamplingConfig {
     /// The rate of records that no group takes.
     pub msr: Msr,
+    /// The share that is sent while there is room, for groups with a lower rate.
+    pub msr_max: Option<Msr>,
     /// The groups. The first that takes a record has it.
     #[serde(default)]
     pub groups: Vec<GroupConfig>,
@@ -114,7 +116,8 @@ impl SendConfig {
     pub fn sampling(&self) -> Result<Sampling, OutboxError> {
         let group = |group: &GroupConfig| Group { name: group.name.clone(), msr: group.msr.0 };
         let rest = Group { name: REST.to_owned(), msr: self.sampling.msr.0 };
-        Sampling::new(self.sampling.groups.iter().map(group).chain([rest]).collect())
+        let groups = self.sampling.groups.iter().map(group).chain([rest]).collect();
+        Sampling::new(groups)?.up_to(self.sampling.msr_max.map_or(0.0, |msr| msr.0))
     }
 
     /// The receiver.

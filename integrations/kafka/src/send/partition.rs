@@ -1,7 +1,7 @@
 //! A partition that is assigned to this process.
 
 use approx_windows::{
-    Cutter, GroupId, OutboxError, Plan, Position, RecordRef, Stream, Target, Told, Worker,
+    Cutter, GroupId, OutboxError, Plan, Position, RecordRef, Room, Stream, Target, Told, Worker,
 };
 use prometheus_client::metrics::histogram::Histogram;
 use std::{
@@ -61,6 +61,8 @@ pub struct Partition {
     told: Receiver<Told>,
     /// The bytes of each window that isn't confirmed, and when it was closed.
     unconfirmed: VecDeque<(usize, Instant)>,
+    /// The room for more records than must arrive.
+    room: Room,
     /// The position behind the last window that was confirmed.
     confirmed: Option<Position>,
     last_record: Instant,
@@ -127,6 +129,7 @@ impl Partition {
             worker,
             told,
             unconfirmed: VecDeque::new(),
+            room: Room::default(),
             confirmed: None,
             last_record: Instant::now(),
             last_confirmation: Instant::now(),
@@ -235,9 +238,11 @@ impl Partition {
         if record.offset < self.next {
             return;
         }
-        let Self { cutting, begun, .. } = self;
+        let Self { cutting, begun, room, .. } = self;
         let new = || Cutter::new(cutting.plan.clone(), *begun, rand::random());
-        self.cutter.get_or_insert_with(new).push(record, group);
+        let cutter = self.cutter.get_or_insert_with(new);
+        cutter.set_room(room.share());
+        cutter.push(record, group);
         self.counts.records += 1;
         self.next = record.offset + 1;
         self.last_record = Instant::now();
@@ -313,7 +318,9 @@ impl Partition {
                     "records are longer than `record_bytes_max` and are not sent"
                 );
             }
-            self.unconfirmed.push_back((cut.bytes(), Instant::now()));
+            let now = Instant::now();
+            self.room.closed(now);
+            self.unconfirmed.push_back((cut.bytes(), now));
             self.closed = Some(cut.position);
             self.worker.send(cut);
         }
@@ -357,6 +364,7 @@ impl Partition {
                     self.times.observe(closed.elapsed().as_secs_f64());
                 }
                 self.last_confirmation = Instant::now();
+                self.room.confirmed(self.last_confirmation);
                 self.counts.confirmed += 1;
                 self.confirmed = Some(position);
             }

@@ -47,6 +47,9 @@ pub fn print(config: &SendConfig) -> Result<()> {
         atp_output::say!("group     {}: MSR {}, {}", group.name, group.msr.0, rule.join(" and "));
     }
     atp_output::say!("group     rest: MSR {}, all other records", config.sampling.msr.0);
+    if let Some(msr_max) = config.sampling.msr_max {
+        atp_output::say!("room      up to {} of the records, while there is room", msr_max.0);
+    }
     lines.into_iter().try_for_each(|line| {
         atp_output::say!("{line}");
         Ok(())
