@@ -24,6 +24,11 @@ pub struct Answer {
     pub received: u64,
     pub count: f64,
     pub mean: f64,
+    /// The interval of the mean, if the receiver says one.
+    #[serde(default)]
+    pub low: Option<f64>,
+    #[serde(default)]
+    pub high: Option<f64>,
     pub at_ms: f64,
 }
 
@@ -99,6 +104,10 @@ impl Outcome {
             self.received += answer.received;
             count_errors.push((answer.count / truth.count as f64 - 1.0).abs());
             mean_errors.push((answer.mean / truth.mean - 1.0).abs());
+            if let (Some(low), Some(high)) = (answer.low, answer.high) {
+                self.intervals.0 += 1;
+                self.intervals.1 += u64::from((low..=high).contains(&truth.mean));
+            }
         }
         let mean = |errors: Vec<f64>| errors.iter().sum::<f64>() / errors.len().max(1) as f64;
         self.count_error = mean(count_errors);
