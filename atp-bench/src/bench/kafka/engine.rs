@@ -4,9 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::scheme::Scheme;
 
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Engine {
     /// A program of the benchmark: a plain consumer, or a receiver of windows

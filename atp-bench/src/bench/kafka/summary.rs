@@ -144,7 +144,14 @@ mod tests {
 
     fn answer(window: i64, late_ms: f64) -> Line {
         let at_ms = (window as f64 + 1.0) * 1e3 + late_ms;
-        Line::Answer(Answer { partition: 0, window, received: 80, count: 100.0, mean: 5.5, at_ms })
+        // Later windows have an interval, of which the last one holds the mean of 5.
+        let (low, high) = match window {
+            12 => (Some(5.2), Some(5.8)),
+            13 => (Some(4.9), Some(6.1)),
+            _ => (None, None),
+        };
+        let (received, count, mean) = (80, 100.0, 5.5);
+        Line::Answer(Answer { partition: 0, window, received, count, mean, low, high, at_ms })
     }
 
     #[test]
@@ -169,6 +176,7 @@ mod tests {
         assert_eq!(outcome.latency_ms, [7.0, 7.0, 7.0]);
         assert_eq!((outcome.records, outcome.received, outcome.processed), (300, 240, 320));
         assert!((outcome.mean_error - 0.1).abs() < 1e-9 && outcome.count_error < 1e-9);
+        assert_eq!(outcome.intervals, (2, 1));
         assert_eq!(outcome.lag_growth, 0.0);
     }
 

@@ -73,7 +73,11 @@ mod tests {
     fn read__names_the_line_and_the_fault() {
         for (from, to, expected) in [
             ("msr = 0.8", "msr = 1.5", ":10: the MSR 1.5 isn't between 0 and 1"),
-            ("msr = 0.8", "mrs = 0.8", ":10: unknown field `mrs`, expected one of `msr`, `msr_max`, `groups`"),
+            (
+                "msr = 0.8",
+                "mrs = 0.8",
+                ":10: unknown field `mrs`, expected one of `msr`, `msr_max`, `groups`",
+            ),
             ("records = 1000", "records = 0", ":8: 0 isn't allowed: give at least 1"),
             (
                 "records = 1000",

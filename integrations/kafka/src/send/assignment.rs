@@ -62,7 +62,12 @@ pub struct State {
 
 impl Assignment {
     /// No partition yet.
-    pub fn new(cluster: String, kafka: &SourceKafka, cutting: Cutting, targets: Vec<Target>) -> Self {
+    pub fn new(
+        cluster: String,
+        kafka: &SourceKafka,
+        cutting: Cutting,
+        targets: Vec<Target>,
+    ) -> Self {
         Self {
             cluster,
             group: kafka.group.clone(),
