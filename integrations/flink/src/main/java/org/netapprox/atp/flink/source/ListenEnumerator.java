@@ -171,7 +171,9 @@ public final class ListenEnumerator implements SplitEnumerator<ListenSplit, Pend
         return hosts.keySet().stream()
                 .filter(subtask -> hosts.get(subtask).has(address))
                 .filter(subtask -> !(isBounded && told.contains(subtask)))
-                .min(Comparator.comparingLong(this::load).thenComparing(subtask -> subtask))
+                .min(
+                        Comparator.<Integer>comparingLong(this::load)
+                                .thenComparing(Comparator.naturalOrder()))
                 .orElseThrow(() -> noHost(address));
     }
 

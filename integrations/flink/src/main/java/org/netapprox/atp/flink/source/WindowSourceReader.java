@@ -35,7 +35,8 @@ public final class WindowSourceReader<T>
         this(
                 options,
                 new FetcherPerSplit(
-                        () -> new WindowSplitReader(options), context.getConfiguration()),
+                        () -> new WindowSplitReader(options, WindowSplitReader.BIND_NANOS),
+                        context.getConfiguration()),
                 new WindowEmitter<>(
                         options, deserializer, new SourceMetrics(context.metricGroup())),
                 context);

@@ -31,9 +31,10 @@ final class WindowSplitReader implements SplitReader<Received, ListenSplit> {
     private static final long QUIET_NANOS = TimeUnit.SECONDS.toNanos(1);
 
     /** An attempt that was cancelled may hold its port while it tells its senders so. */
-    private static final long BIND_NANOS = TimeUnit.SECONDS.toNanos(10);
+    static final long BIND_NANOS = TimeUnit.SECONDS.toNanos(10);
 
     private final SourceOptions options;
+    private final long bindNanos;
     private final long quietNanos;
     private ListenSplit split;
     private Missing missing;
@@ -43,8 +44,10 @@ final class WindowSplitReader implements SplitReader<Received, ListenSplit> {
     private boolean isPaused;
     private volatile boolean isWoken;
 
-    WindowSplitReader(SourceOptions options) {
+    /** {@code bindNanos}: how long to try again while the port is taken. */
+    WindowSplitReader(SourceOptions options, long bindNanos) {
         this.options = options;
+        this.bindNanos = bindNanos;
         long idleNanos = options.idleNanos();
         quietNanos = idleNanos == 0 ? QUIET_NANOS : Math.min(QUIET_NANOS, idleNanos / 4 + 1);
     }
@@ -111,7 +114,7 @@ final class WindowSplitReader implements SplitReader<Received, ListenSplit> {
             missing.restart(System.nanoTime());
             return true;
         } catch (BindException e) {
-            if (System.nanoTime() - beganNanos < BIND_NANOS) {
+            if (System.nanoTime() - beganNanos < bindNanos) {
                 Thread.sleep(STEP.toMillis());
                 isWoken = false;
                 return false;
