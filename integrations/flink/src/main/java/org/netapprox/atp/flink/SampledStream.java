@@ -33,7 +33,7 @@ public final class SampledStream<T> {
     }
 
     /**
-     * The records that arrived. Those of a window come before its summary and the watermark.
+     * The records that arrived. A window's records come before its summary and the watermark.
      *
      * @return the elements, with the event times of their records
      */

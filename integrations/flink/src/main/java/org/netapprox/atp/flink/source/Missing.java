@@ -34,8 +34,12 @@ final class Missing {
         sinceNanos = nowNanos;
     }
 
-    void onWindow() {
-        hasWindow = true;
+    void onWindow(long nowNanos) {
+        if (!hasWindow) {
+            hasWindow = true;
+            hasWarned = false;
+            sinceNanos = nowNanos;
+        }
     }
 
     /**

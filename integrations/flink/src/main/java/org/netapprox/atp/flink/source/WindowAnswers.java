@@ -80,8 +80,8 @@ final class WindowAnswers {
         int columns = options.columns().size();
         if (values.length != columns) {
             throw new IllegalArgumentException(
-                    "a row must have " + columns + " values, one for each column of the answer, not "
-                            + values.length);
+                    "a row must have " + columns + " values, one for each column of the answer,"
+                            + " not " + values.length);
         }
         return ByteBuffer.wrap(Rows.line(values).getBytes(StandardCharsets.UTF_8));
     }

@@ -18,7 +18,7 @@ import org.netapprox.atp.flink.WindowSummary;
  */
 public final class WindowSourceReader<T>
         extends SourceReaderBase<Received, Either<T, WindowSummary>, ListenSplit, SplitState> {
-    private final SourceOptions options;
+    private final SourceOptions sourceOptions;
     private final FetcherPerSplit fetchers;
     private boolean hasNoSplits;
     private boolean isMarkedIdle;
@@ -31,7 +31,9 @@ public final class WindowSourceReader<T>
      * @param context the reader's context
      */
     public WindowSourceReader(
-            SourceOptions options, RecordDeserializer<T> deserializer, SourceReaderContext context) {
+            SourceOptions options,
+            RecordDeserializer<T> deserializer,
+            SourceReaderContext context) {
         this(
                 options,
                 new FetcherPerSplit(
@@ -48,7 +50,7 @@ public final class WindowSourceReader<T>
             WindowEmitter<T> emitter,
             SourceReaderContext context) {
         super(fetchers, emitter, context.getConfiguration(), context);
-        this.options = options;
+        sourceOptions = options;
         this.fetchers = fetchers;
     }
 
@@ -86,7 +88,7 @@ public final class WindowSourceReader<T>
 
     @Override
     protected SplitState initializedState(ListenSplit split) {
-        return new SplitState(options, split, System.nanoTime());
+        return new SplitState(sourceOptions, split, System.nanoTime());
     }
 
     @Override

@@ -164,7 +164,7 @@ final class WindowSplitReader implements SplitReader<Received, ListenSplit> {
             streams.onEnded(ended.stream(), now);
         }
         if (event instanceof WindowEvent.Ended || event instanceof WindowEvent.Repeated) {
-            missing.onWindow();
+            missing.onWindow(now);
         }
         boolean isDone = options.isBounded() && streams.haveEnded();
         Received element = new Received(receiver, event, now);
