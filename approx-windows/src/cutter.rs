@@ -39,8 +39,10 @@ pub struct Plan {
 /// sent.
 ///
 /// The windows depend on the records and on the [`Position`] alone, unless [`Cutter::close`] or
-/// [`Cutter::advance`] is called: another cutter that begins at the [position](Cut::position) behind a window makes the
-/// same ones. Chance decides which of their records are sent.
+/// [`Cutter::advance`] is called: another cutter that begins at the [position](Cut::position)
+/// behind a window makes the same ones. With these calls it does so if they are repeated between
+/// the same records, those before the position's record included. Chance decides which of their
+/// records are sent.
 #[derive(Debug)]
 pub struct Cutter {
     plan: Plan,

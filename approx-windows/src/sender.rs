@@ -29,8 +29,10 @@ pub struct StreamSender {
     progress: Arc<SenderProgress>,
     plan: Plan,
     begin: Option<Position>,
-    /// Made by the first record, unless the stream goes on.
+    /// Made by the first record, whose offset begins a new stream.
     cutter: Option<Cutter>,
+    /// The watermark before the first record. A first record behind it is late.
+    watermark_ms: Option<i64>,
     last_offset: Option<u64>,
 }
 
@@ -51,7 +53,7 @@ impl StreamSender {
         let progress = Arc::<SenderProgress>::default();
         let told = progress.clone();
         let worker = Worker::start(target, stream, move |news| told.take(news))?;
-        Ok(Self { worker, progress, plan, begin, cutter: None, last_offset: None })
+        Ok(Self { worker, progress, plan, begin, cutter: None, watermark_ms: None, last_offset: None })
     }
 
     /// The progress of the thread.
@@ -78,9 +80,12 @@ impl StreamSender {
 
     /// Closes the windows by event time that end at or before this time: no record of them follows.
     pub fn advance(&mut self, watermark_ms: i64) {
-        if let Some(cutter) = &mut self.cutter {
-            cutter.advance(watermark_ms);
-            self.send();
+        match &mut self.cutter {
+            Some(cutter) => {
+                cutter.advance(watermark_ms);
+                self.send();
+            }
+            None => self.watermark_ms = self.watermark_ms.max(Some(watermark_ms)),
         }
     }
 
@@ -115,10 +120,11 @@ impl StreamSender {
 
     fn cutter(&mut self, offset: u64) -> &mut Cutter {
         let begin = self.begin.unwrap_or(Position::begin(offset));
-        let plan = &self.plan;
+        let (plan, watermark_ms) = (&self.plan, self.watermark_ms);
         self.cutter.get_or_insert_with(|| {
             let mut cutter = Cutter::new(plan.clone(), begin, rand::random());
             cutter.set_room(Room::default().share());
+            watermark_ms.into_iter().for_each(|watermark_ms| cutter.advance(watermark_ms));
             cutter
         })
     }

@@ -95,11 +95,64 @@ fn inputs() -> impl Strategy<Value = Vec<Input>> {
     })
 }
 
-type Described = (i64, u32, bool, String, u64, u64);
+type Described = (i64, u32, bool, String, u64, u64, u64);
 
 fn describe(cut: &Cut) -> Described {
-    let Cut { number, part, is_last_part, offsets, from, position, .. } = cut;
-    (*number, *part, *is_last_part, offsets.to_string(), *from, position.offset)
+    let Cut { number, part, is_last_part, offsets, late, from, position, .. } = cut;
+    (*number, *part, *is_last_part, offsets.to_string(), *late, *from, position.offset)
+}
+
+/// A call of a [`Cutter`].
+#[derive(Clone, Debug)]
+enum Step {
+    Push(Input),
+    Advance(i64),
+    Close,
+}
+
+fn step(cutter: &mut Cutter, step: &Step) {
+    match step {
+        Step::Push(input) => push(cutter, input),
+        Step::Advance(watermark_ms) => cutter.advance(*watermark_ms),
+        Step::Close => cutter.close(),
+    }
+}
+
+/// Records of offsets without gaps, with watermarks and a few closings between them. Watermarks may
+/// go back: those of a restarted source do.
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let before = prop_oneof![
+        6 => Just(None),
+        3 => (-25i64..15).prop_map(|lag_ms| Some(Some(lag_ms))),
+        1 => Just(Some(None)),
+    ];
+    vec((vec(before, 0..3), -20i64..20, 0usize..60), 1..80).prop_map(|records| {
+        let mut steps = Vec::new();
+        for (offset, (before, jitter_ms, bytes)) in (0u64..).zip(records) {
+            let time_ms = 3 * offset as i64;
+            steps.extend(before.into_iter().flatten().map(|lag_ms| match lag_ms {
+                Some(lag_ms) => Step::Advance(time_ms + lag_ms),
+                None => Step::Close,
+            }));
+            steps.push(Step::Push((offset, Some(time_ms + jitter_ms), bytes)));
+        }
+        steps
+    })
+}
+
+/// The steps behind the last record before an offset: those that an application keeps. Of watermarks
+/// that follow each other it keeps the last.
+fn kept(steps: &[Step], offset: u64) -> Vec<Step> {
+    let is_before = |step: &Step| matches!(step, Step::Push(input) if input.0 < offset);
+    let from = steps.iter().rposition(is_before).map_or(0, |last| last + 1);
+    let mut kept: Vec<Step> = Vec::new();
+    for step in &steps[from..] {
+        match (kept.last_mut(), step) {
+            (Some(Step::Advance(last)), Step::Advance(next)) => *last = (*last).max(*next),
+            _ => kept.push(step.clone()),
+        }
+    }
+    kept
 }
 
 proptest! {
@@ -215,6 +268,36 @@ proptest! {
             rest.for_each(|input| push(&mut again, input));
             let found: Vec<_> = drain(&mut again).iter().map(describe).collect();
             prop_assert_eq!(&found[..], &expected[index + 1..], "behind {:?}", cut.position);
+        }
+    }
+
+    /// Another cutter goes on behind any window that watermarks or the application have closed, if
+    /// these calls are repeated.
+    #[test]
+    fn advance__at_a_position_makes_the_same_windows(
+        steps in steps(),
+        rule in prop_oneof![
+            1 => (1u64..8).prop_map(Rule::Records),
+            3 => (1u64..40).prop_map(|length_ms| {
+                Rule::Time { length_ms, watermark_delay_ms: Rule::NEVER }
+            }),
+        ],
+        bytes in 40usize..4_000,
+    ) {
+        let limits = Limits { window_bytes_max: bytes, ..LIMITS };
+        let mut cutter = new(rule, limits, Position::begin(0));
+        steps.iter().for_each(|call| step(&mut cutter, call));
+        cutter.close();
+        let windows = drain(&mut cutter);
+        let expected: Vec<_> = windows.iter().map(describe).collect();
+        let begin = [Position::begin(0)].into_iter();
+        for (index, position) in begin.chain(windows.iter().map(|cut| cut.position)).enumerate() {
+            let position = Position::parse(position.offset, &position.to_string()).unwrap();
+            let mut again = new(rule, limits, position);
+            kept(&steps, position.offset).iter().for_each(|call| step(&mut again, call));
+            again.close();
+            let found: Vec<_> = drain(&mut again).iter().map(describe).collect();
+            prop_assert_eq!(&found[..], &expected[index..], "from {:?}", position);
         }
     }
 
