@@ -29,7 +29,7 @@ pub struct StreamSender {
     progress: Arc<SenderProgress>,
     plan: Plan,
     begin: Option<Position>,
-    /// Made by the first record, whose offset begins a new stream.
+    /// Made by the first record, which begins a new stream, or by a watermark behind `begin`.
     cutter: Option<Cutter>,
     /// The watermark before the first record. A first record behind it is late.
     watermark_ms: Option<i64>,
@@ -79,14 +79,16 @@ impl StreamSender {
     }
 
     /// Closes the windows by event time that end at or before this time: no record of them follows.
+    /// The last of them is sent also if it has no record, unless nobody knows yet where the stream
+    /// begins.
     pub fn advance(&mut self, watermark_ms: i64) {
-        match &mut self.cutter {
-            Some(cutter) => {
-                cutter.advance(watermark_ms);
-                self.send();
-            }
-            None => self.watermark_ms = self.watermark_ms.max(Some(watermark_ms)),
+        if self.cutter.is_none() && self.begin.is_none() {
+            self.watermark_ms = self.watermark_ms.max(Some(watermark_ms));
+            return;
         }
+        // Its offset is that of `begin`.
+        self.cutter(0).advance(watermark_ms);
+        self.send();
     }
 
     /// Closes all windows now. Later records of the last one by event time make another part of it.
@@ -124,7 +126,9 @@ impl StreamSender {
         self.cutter.get_or_insert_with(|| {
             let mut cutter = Cutter::new(plan.clone(), begin, rand::random());
             cutter.set_room(Room::default().share());
-            watermark_ms.into_iter().for_each(|watermark_ms| cutter.advance(watermark_ms));
+            if let Some(watermark_ms) = watermark_ms {
+                cutter.advance(watermark_ms);
+            }
             cutter
         })
     }

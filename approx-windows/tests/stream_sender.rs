@@ -80,19 +80,40 @@ fn advance__before_the_first_record_counts() -> Result<()> {
     let mut first = sender(inbox.local_addr()?, None)?;
     first.advance(300);
     first.advance(200);
-    push(&mut first, 0, 5)?;
+    push(&mut first, 7, 5)?;
     first.close_windows();
-    let header = next(&mut inbox)?;
-    assert_eq!((header.number, header.late), (3, 1));
-    wait(&first, |state| state.confirmed == 1)?;
+    let described = |header: WindowHeader| (header.number, header.records(), header.late);
+    assert_eq!(described(next(&mut inbox)?), (2, 0, 0));
+    assert_eq!(described(next(&mut inbox)?), (3, 1, 1));
+    wait(&first, |state| state.confirmed == 2)?;
     let position = first.progress().lock().position;
     drop(first);
     // Another sender goes on behind that window.
     let mut second = sender(inbox.local_addr()?, position)?;
     second.advance(500);
-    push(&mut second, 1, 420)?;
+    push(&mut second, 8, 420)?;
     second.finish();
+    assert_eq!(described(next(&mut inbox)?), (4, 0, 0));
     let header = next(&mut inbox)?;
-    assert_eq!((header.number, header.late, header.from), (5, 1, 1));
+    assert_eq!((header.number, header.late, header.from, header.resume), (5, 1, 8, 9));
+    Ok(())
+}
+
+/// A stream without records tells of its time, and of its end.
+#[test]
+fn advance__of_a_stream_that_begins_sends_empty_windows() -> Result<()> {
+    let mut inbox = inbox()?;
+    let mut sender = sender(inbox.local_addr()?, Some(Position::begin(0)))?;
+    for watermark_ms in [100, 150, 400] {
+        sender.advance(watermark_ms);
+    }
+    for number in [0, 3] {
+        let header = next(&mut inbox)?;
+        assert_eq!((header.number, header.records(), header.is_last_part), (number, 0, true));
+    }
+    sender.finish();
+    let ended = inbox.next(Some(TIMEOUT))?;
+    assert!(matches!(ended, Some(Arrival::Ended(_))), "{ended:?}");
+    assert_eq!(inbox.stats().skipped, 0);
     Ok(())
 }

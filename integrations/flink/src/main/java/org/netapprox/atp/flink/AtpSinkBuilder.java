@@ -45,6 +45,7 @@ public final class AtpSinkBuilder<T> {
     private String daemon;
     private long rateMaxBytesPerSecond;
     private boolean holds;
+    private boolean beginsAll;
 
     AtpSinkBuilder(String topic, RecordSerializer<T> serializer) {
         this.topic = Objects.requireNonNull(topic, "topic");
@@ -259,6 +260,20 @@ public final class AtpSinkBuilder<T> {
     }
 
     /**
+     * Begins the streams of windows by event time without waiting for a record. So each writer has
+     * a stream to each receiver that it may send to, and tells of its watermark there, by windows
+     * without records if need be: a receiver knows how many streams to expect. Default: a stream
+     * begins with its first record.
+     *
+     * @param on whether streams begin at once
+     * @return this builder
+     */
+    public AtpSinkBuilder<T> beginAllStreams(boolean on) {
+        beginsAll = on;
+        return this;
+    }
+
+    /**
      * Makes the sink.
      *
      * @return the sink
@@ -269,6 +284,10 @@ public final class AtpSinkBuilder<T> {
         check(
                 (length == null) != (records == 0),
                 "give records, the number of each window, or length, its time, and not both");
+        check(
+                length != null || !beginsAll,
+                "streams of windows by number begin with a record: give length, or leave out"
+                        + " beginAllStreams");
         check(
                 groups.isEmpty() == (groupOf == null),
                 "give both group, a group's rate, and groupBy, the group of a record");
@@ -288,7 +307,8 @@ public final class AtpSinkBuilder<T> {
                         logBytesMax,
                         daemon,
                         rateMaxBytesPerSecond,
-                        holds);
+                        holds,
+                        beginsAll);
         return holds ? new HoldingSink<>(options) : new AtpSink<>(options);
     }
 

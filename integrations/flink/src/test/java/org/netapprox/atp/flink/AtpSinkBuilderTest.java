@@ -76,6 +76,7 @@ class AtpSinkBuilderTest {
     @Test
     void build__needsOneKindOfWindows() {
         refuses(builder -> builder.length(Duration.ofSeconds(1)), "not both");
+        refuses(builder -> builder.beginAllStreams(true), "give length");
         var neither =
                 assertThrows(IllegalArgumentException.class, () -> builder().peers("a:1").build());
         assertTrue(neither.getMessage().contains("give records"), neither.getMessage());

@@ -34,7 +34,7 @@ public class AtpWriter<T> implements StatefulSinkWriter<T, StreamState> {
     private final WriterMetrics metrics;
     private final ProcessingTimeService clock;
 
-    /** By peer; null before the first record. */
+    /** By peer; null before the first record, unless all begin at once. */
     private final OutStream[] streams;
 
     private final List<Finisher> finishing = new ArrayList<>();
@@ -70,6 +70,11 @@ public class AtpWriter<T> implements StatefulSinkWriter<T, StreamState> {
         }
         for (StreamState state : restored) {
             restore(state);
+        }
+        for (int peer = 0; options.beginsAll() && peer < streams.length; peer++) {
+            if (streams[peer] == null && options.sendsTo(peer, subtask)) {
+                streams[peer] = OutStream.create(options, subtask, peer);
+            }
         }
         // The records of a checkpoint are sent by the first tick: the restore doesn't wait.
         clock.registerTimer(clock.getCurrentProcessingTime(), this::tick);
@@ -147,7 +152,7 @@ public class AtpWriter<T> implements StatefulSinkWriter<T, StreamState> {
         for (OutStream stream : streams().toList()) {
             if (watermarkMs == Long.MAX_VALUE) {
                 // A later job goes on from a savepoint behind the last window, not behind all time.
-                stream.log().advanceToEnd();
+                stream.advanceToEnd();
             } else {
                 // A watermark says that no record of its own time follows either.
                 stream.log().advance(watermarkMs + 1);

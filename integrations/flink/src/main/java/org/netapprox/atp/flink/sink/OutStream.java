@@ -12,11 +12,17 @@ final class OutStream implements AutoCloseable {
     /** The interval of looks at the confirmations that make room. */
     private static final Duration LOOK = Duration.ofMillis(20);
 
+    /** The closed windows on their way, beyond which a watermark waits, as records do. */
+    private static final int UNCONFIRMED_MAX = 2;
+
+    /** The position of a stream of which nothing was sent: its first offset. */
+    private static final String BEGIN = "0";
+
     private final SinkOptions<?> options;
     private final StreamId id;
     private final StreamLog log;
 
-    /** Where another sender goes on; null before the first window is confirmed. */
+    /** Where another sender goes on. */
     private String position;
 
     /** Null before the first step. */
@@ -35,7 +41,7 @@ final class OutStream implements AutoCloseable {
     /** A new stream of a writer. */
     static OutStream create(SinkOptions<?> options, int subtask, int peer) {
         StreamLog log = new StreamLog(options.lengthMs(), options.holds());
-        return new OutStream(options, StreamId.create(options, subtask, peer), log, null);
+        return new OutStream(options, StreamId.create(options, subtask, peer), log, BEGIN);
     }
 
     /** The stream of a checkpoint. Nothing is sent before {@link #send}. */
@@ -82,14 +88,22 @@ final class OutStream implements AutoCloseable {
             sender.send(push.record(), push.group());
         } else if (step instanceof Step.Advance advance) {
             sender.advance(advance.timeMs());
+            while (sender.state().unconfirmed() > UNCONFIRMED_MAX) {
+                sender.awaitConfirmed(LOOK);
+            }
         } else {
             sender.flush();
         }
     }
 
+    /** Adds the watermark of the input's end. */
+    void advanceToEnd() {
+        log.advanceToEnd(options.beginsAll());
+    }
+
     /** Closes all windows, and ends once they are confirmed. */
     void finish() throws IOException, InterruptedException {
-        log.advanceToEnd();
+        advanceToEnd();
         log.releaseAll();
         send();
         if (sender != null) {

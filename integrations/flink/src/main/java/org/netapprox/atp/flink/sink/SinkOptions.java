@@ -33,6 +33,7 @@ import org.netapprox.atp.flink.RecordSerializer;
  * @param daemon the daemon's socket; null for the default one, {@link #NO_DAEMON} for none
  * @param rateMaxBytesPerSecond the highest rate of each stream; 0 for none
  * @param holds whether records wait for a checkpoint
+ * @param beginsAll whether streams begin without a record
  * @param <T> the type of the records
  */
 @Internal
@@ -51,7 +52,8 @@ public record SinkOptions<T>(
         long logBytesMax,
         String daemon,
         long rateMaxBytesPerSecond,
-        boolean holds)
+        boolean holds,
+        boolean beginsAll)
         implements Serializable {
     /** The daemon of a sink that uses none. */
     public static final String NO_DAEMON = "";
@@ -86,7 +88,7 @@ public record SinkOptions<T>(
         return partitioner != null || peer == Math.floorMod(subtask, peers.size());
     }
 
-    /** Starts the sender of a stream, which goes on at a position unless that is null. */
+    /** Starts the sender of a stream, which goes on at a position. */
     WindowSender open(StreamId id, String position) throws IOException {
         WindowSenderBuilder options =
                 WindowSender.builder(id.topic())
@@ -94,6 +96,7 @@ public record SinkOptions<T>(
                         .partition(id.partition())
                         .msr(msr)
                         .retry(retry)
+                        .position(position)
                         .windowBytesMax(windowBytesMax)
                         .job(job());
         groups.forEach(options::group);
@@ -101,9 +104,6 @@ public record SinkOptions<T>(
             options.length(length);
         } else {
             options.records(records);
-        }
-        if (position != null) {
-            options.position(position);
         }
         return options.open(id.peer());
     }

@@ -13,6 +13,9 @@ import org.netapprox.atp.WindowRecord;
  * <p>Steps pass three queues: held for a checkpoint, ready to be sent, and sent.
  */
 final class StreamLog {
+    /** A time before those of all records, and far enough from the least number. */
+    private static final long BEFORE_ALL_MS = -(1L << 53);
+
     private final long lengthMs;
     private final boolean holds;
     private final Deque<Step> sent = new ArrayDeque<>();
@@ -80,10 +83,17 @@ final class StreamLog {
         add(new Step.Advance(timeMs));
     }
 
-    /** Closes the window of the latest record by a watermark: it is whole. */
-    void advanceToEnd() {
-        if (lengthMs > 0 && timeMaxMs > Long.MIN_VALUE && timeMaxMs < Long.MAX_VALUE - lengthMs) {
-            advance((Math.floorDiv(timeMaxMs, lengthMs) + 1) * lengthMs);
+    /**
+     * Closes the window of the latest record by a watermark: it is whole.
+     *
+     * @param alsoEmpty whether a stream that has nothing at all sends an empty window
+     */
+    void advanceToEnd(boolean alsoEmpty) {
+        if (timeMaxMs > Long.MIN_VALUE && timeMaxMs < Long.MAX_VALUE - lengthMs) {
+            // By number this does nothing.
+            advance(lengthMs == 0 ? 0 : (Math.floorDiv(timeMaxMs, lengthMs) + 1) * lengthMs);
+        } else if (alsoEmpty && advancedMs == Long.MIN_VALUE) {
+            advance(BEFORE_ALL_MS);
         }
     }
 

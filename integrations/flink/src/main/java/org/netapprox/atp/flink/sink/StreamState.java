@@ -25,7 +25,7 @@ public final class StreamState {
         return id;
     }
 
-    /** The position of the sender so far; null before its first window is confirmed. */
+    /** The position of the sender so far. */
     String position() {
         return position;
     }

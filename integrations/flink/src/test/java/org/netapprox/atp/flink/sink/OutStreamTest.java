@@ -87,9 +87,23 @@ class OutStreamTest {
             advance(stream, 3 * WINDOW_MS);
             write(stream, 0, 5);
             stream.finish();
-            Window window = receiver.windows().get(0);
+            // The watermark itself makes an empty window.
+            assertEquals(List.of(0L, 1L), receiver.windows().stream().map(Window::records).toList());
+            Window window = receiver.windows().get(1);
             assertEquals(1, window.late());
             assertEquals(3 * WINDOW_MS, window.startMs().getAsLong());
+        }
+    }
+
+    @Test
+    void finish__tellsOfAStreamWithoutRecords() throws Exception {
+        try (TestReceiver receiver = TestReceiver.bind();
+                OutStream stream = create(sink(receiver).beginAllStreams(true))) {
+            stream.finish();
+            receiver.await(all -> all.ended() == 1);
+            Window window = receiver.windows().get(0);
+            assertEquals(0, window.records());
+            assertTrue(window.isLastPart());
         }
     }
 

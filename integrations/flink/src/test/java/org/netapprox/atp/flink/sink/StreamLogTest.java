@@ -95,12 +95,19 @@ class StreamLogTest {
     @Test
     void advanceToEnd__closesTheWindowOfTheLatestRecord() {
         StreamLog log = new StreamLog(10, false);
-        log.advanceToEnd();
+        log.advanceToEnd(false);
         push(log, 19);
         push(log, 3);
-        log.advanceToEnd();
-        log.advanceToEnd();
+        log.advanceToEnd(false);
+        log.advanceToEnd(true);
         assertEquals("0 1 <20", words(log.steps()));
+        StreamLog empty = new StreamLog(10, false);
+        empty.advanceToEnd(true);
+        assertEquals(1, empty.steps().size());
+        StreamLog byNumber = new StreamLog(0, false);
+        push(byNumber, 19);
+        byNumber.advanceToEnd(false);
+        assertEquals("0", words(byNumber.steps()));
     }
 
     @Test

@@ -33,7 +33,7 @@ class StreamStateSerializerTest {
 
     @Test
     void deserialize__readsWhatSerializeWrote() throws IOException {
-        for (String position : new String[] {null, "7 atp1 epoch=1"}) {
+        for (String position : new String[] {"0", "7 atp1 epoch=1"}) {
             StreamState state = state(position);
             StreamState read =
                     serializer.deserialize(serializer.getVersion(), serializer.serialize(state));
@@ -47,7 +47,7 @@ class StreamStateSerializerTest {
 
     @Test
     void deserialize__refusesAnotherVersion() throws IOException {
-        byte[] bytes = serializer.serialize(state(null));
+        byte[] bytes = serializer.serialize(state("0"));
         var refused = assertThrows(IOException.class, () -> serializer.deserialize(2, bytes));
         assertTrue(refused.getMessage().contains("version 2"), refused.getMessage());
     }
