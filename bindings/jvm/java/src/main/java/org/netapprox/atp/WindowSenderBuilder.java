@@ -120,6 +120,19 @@ public final class WindowSenderBuilder {
     }
 
     /**
+     * The share of records that is sent while network and receiver have room, for groups with a
+     * lower rate. It falls to their rates while windows are confirmed late. Default: no more than
+     * the rates.
+     *
+     * @param msr the share, 0 to 1
+     * @return this builder
+     */
+    public WindowSenderBuilder msrMax(double msr) {
+        options.set("msr_max", msr);
+        return this;
+    }
+
+    /**
      * The position of an earlier sender of the stream. Records from its offset on follow. A new
      * stream may have the offset of its first record here: its watermarks are told before that
      * record then.

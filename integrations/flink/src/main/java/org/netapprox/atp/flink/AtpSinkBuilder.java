@@ -37,6 +37,7 @@ public final class AtpSinkBuilder<T> {
     private SerializableFunction<T, Integer> partitioner;
     private SerializableFunction<T, String> groupOf;
     private double msr = 1;
+    private double msrMax;
     private Duration length;
     private long records;
     private Duration retry = Duration.ofSeconds(60);
@@ -105,6 +106,19 @@ public final class AtpSinkBuilder<T> {
     public AtpSinkBuilder<T> msr(double rate) {
         check(isRate(rate), "the minimal sampling rate must lie between 0 and 1, not %s", rate);
         msr = rate;
+        return this;
+    }
+
+    /**
+     * The share of records that is sent while network and receiver have room, for groups with a
+     * lower rate. Default: no more than the rates.
+     *
+     * @param rate the share, 0 to 1
+     * @return this builder
+     */
+    public AtpSinkBuilder<T> msrMax(double rate) {
+        check(isRate(rate), "the highest sampling rate must lie between 0 and 1, not %s", rate);
+        msrMax = rate;
         return this;
     }
 
@@ -298,6 +312,7 @@ public final class AtpSinkBuilder<T> {
                         peers,
                         partitioner,
                         msr,
+                        msrMax,
                         new LinkedHashMap<>(groups),
                         groupOf,
                         length,

@@ -112,6 +112,17 @@ public final class LossyStage<T> {
     }
 
     /**
+     * As {@link AtpSinkBuilder#msrMax}.
+     *
+     * @param rate the share, 0 to 1
+     * @return this stage
+     */
+    public LossyStage<T> msrMax(double rate) {
+        sink.msrMax(rate);
+        return this;
+    }
+
+    /**
      * As {@link AtpSinkBuilder#group}.
      *
      * @param group the name

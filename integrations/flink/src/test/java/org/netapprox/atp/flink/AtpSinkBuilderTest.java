@@ -62,6 +62,7 @@ class AtpSinkBuilderTest {
     void msr__refusesWhatIsNoRate(double rate) {
         refuses(builder -> builder.msr(rate), "minimal sampling rate");
         refuses(builder -> builder.group("a", rate), "minimal sampling rate");
+        refuses(builder -> builder.msrMax(rate), "highest sampling rate");
     }
 
     @Test

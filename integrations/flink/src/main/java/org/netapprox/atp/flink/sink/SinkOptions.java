@@ -23,6 +23,7 @@ import org.netapprox.atp.flink.RecordSerializer;
  * @param peers host and port of each receiver
  * @param partitioner the number of a record, modulo the receivers; null for one receiver per writer
  * @param msr the minimal sampling rate of records without a group
+ * @param msrMax the share that is sent while there is room; 0 for no more than the rates
  * @param groups the rates of the groups
  * @param groupOf the group of a record; null without groups
  * @param length the event time of each window; null for windows by number
@@ -43,6 +44,7 @@ public record SinkOptions<T>(
         List<String> peers,
         SerializableFunction<T, Integer> partitioner,
         double msr,
+        double msrMax,
         LinkedHashMap<String, Double> groups,
         SerializableFunction<T, String> groupOf,
         Duration length,
@@ -95,6 +97,7 @@ public record SinkOptions<T>(
                         .topicId(id.topicId())
                         .partition(id.partition())
                         .msr(msr)
+                        .msrMax(msrMax)
                         .retry(retry)
                         .position(position)
                         .windowBytesMax(windowBytesMax)
