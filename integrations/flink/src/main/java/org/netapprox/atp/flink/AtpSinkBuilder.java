@@ -30,7 +30,7 @@ public final class AtpSinkBuilder<T> {
     /** The state of a stream is one array, with what lies around the records. */
     private static final long LOG_BYTES_LIMIT = 1L << 30;
 
-    private final String topic;
+    private String topic;
     private final RecordSerializer<T> serializer;
     private final Map<String, Double> groups = new LinkedHashMap<>();
     private List<String> peers = List.of();
@@ -49,9 +49,14 @@ public final class AtpSinkBuilder<T> {
     private boolean beginsAll;
 
     AtpSinkBuilder(String topic, RecordSerializer<T> serializer) {
-        this.topic = Objects.requireNonNull(topic, "topic");
         this.serializer = Objects.requireNonNull(serializer, "serializer");
-        check(!topic.isEmpty(), "the topic is empty: give the sink's streams a name");
+        topic(topic);
+    }
+
+    AtpSinkBuilder<T> topic(String name) {
+        check(!name.isEmpty(), "the topic is empty: give the sink's streams a name");
+        topic = name;
+        return this;
     }
 
     /**

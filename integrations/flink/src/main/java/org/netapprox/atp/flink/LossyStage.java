@@ -46,7 +46,7 @@ public final class LossyStage<T> {
         this.stream = stream;
         var schema =
                 new TypeInformationSerializationSchema<>(
-                        stream.getType(), stream.getExecutionConfig().getSerializerConfig());
+                        stream.getType(), stream.getExecutionConfig());
         // Without its stream a receiver would not know whether one is missing or has no record.
         sink =
                 new AtpSinkBuilder<>(name, RecordSerializer.of(schema))
@@ -85,7 +85,8 @@ public final class LossyStage<T> {
      * @return this stage
      */
     public LossyStage<T> name(String text) {
-        name = Objects.requireNonNull(text, "text");
+        sink.topic(text);
+        name = text;
         return this;
     }
 
@@ -215,7 +216,7 @@ public final class LossyStage<T> {
         AtpSink<T> built = sink.build();
         var schema =
                 new TypeInformationSerializationSchema<>(
-                        stream.getType(), second.getConfig().getSerializerConfig());
+                        stream.getType(), second.getConfig());
         AtpSourceBuilder<Tuple2<T, Double>> source =
                 AtpSource.builder(
                                 RecordDeserializer.of(

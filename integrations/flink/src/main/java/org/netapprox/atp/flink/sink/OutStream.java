@@ -188,7 +188,7 @@ final class OutStream implements AutoCloseable {
 
     private IOException failed(IOException cause) {
         return new IOException(
-                "the sink's stream " + id + " gave up after " + options.retry().toMillis() / 1e3
+                "the sink gave up after it had tried for " + options.retry().toMillis() / 1e3
                         + " s: " + cause.getMessage(),
                 cause);
     }

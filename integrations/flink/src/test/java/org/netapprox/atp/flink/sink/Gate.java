@@ -11,7 +11,10 @@ import org.apache.flink.api.connector.source.SourceSplit;
 import org.apache.flink.api.connector.source.util.ratelimit.RateLimiter;
 import org.apache.flink.api.connector.source.util.ratelimit.RateLimiterStrategy;
 
-/** Lets each reader of a source emit so many records, and no more until the test says so. */
+/**
+ * Lets each reader of a source emit so many records, or a few less, and no more until the test says
+ * so. A reader that finds no split has used up a record.
+ */
 final class Gate {
     /** Readers run in this JVM, with copies of their job's objects. */
     private static final Map<String, Gate> GATES = new ConcurrentHashMap<>();

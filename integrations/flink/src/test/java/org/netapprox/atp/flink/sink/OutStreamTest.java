@@ -210,7 +210,7 @@ class OutStreamTest {
                 var failure = assertThrows(IOException.class, stream::finish);
                 String sentence = failure.getMessage();
                 assertTrue(sentence.contains(receiver.address()), sentence);
-                assertTrue(sentence.contains("gave up after 0.2 s"), sentence);
+                assertTrue(sentence.contains("tried for 0.2 s"), sentence);
             }
         }
     }

@@ -38,7 +38,7 @@ class SinkOrderTest {
             var strategy =
                     SinkJob.eachIsItsWatermark()
                             .withTimestampAssigner((number, time) -> times[number.intValue()]);
-            env.fromSource(SinkJob.numbers(4, new Gate(4)), strategy, "numbers").sinkTo(sink);
+            env.fromSource(SinkJob.numbers(4, new Gate(Long.MAX_VALUE)), strategy, "numbers").sinkTo(sink);
             assertTrue(run(cluster, SinkJob.graph(env, null)).isSuccess());
             List<Window> windows = receiver.windows();
             assertEquals(List.of(1L, 2L, 1L), windows.stream().map(Window::records).toList());
@@ -54,7 +54,7 @@ class SinkOrderTest {
             AtpSink<Long> sink =
                     SinkJob.sink(receiver.address()).length(Duration.ofMillis(10)).build();
             var env = SinkJob.environment(1);
-            var numbers = SinkJob.numbers(4, new Gate(4));
+            var numbers = SinkJob.numbers(4, new Gate(Long.MAX_VALUE));
             env.fromSource(numbers, WatermarkStrategy.noWatermarks(), "numbers").sinkTo(sink);
             JobResult result = run(cluster, SinkJob.graph(env, null));
             String failure =
