@@ -27,7 +27,7 @@ public final class Rows {
             throw new IllegalArgumentException("a table must have a column: name one at least");
         }
         this.columns = columns.length;
-        append(columns);
+        csv.append(line((Object[]) columns));
     }
 
     /**
@@ -49,21 +49,28 @@ public final class Rows {
                     "a row must have " + columns + " values, one for each column, not "
                             + values.length);
         }
-        for (Object value : values) {
-            if (value instanceof Number number && Double.isInfinite(number.doubleValue())) {
-                throw new IllegalArgumentException(
-                        "an infinite number can't be counted: leave it out, or give null");
-            }
-        }
-        append(values);
+        csv.append(line(values));
         return this;
     }
 
-    private void append(Object[] values) {
+    /**
+     * A row as a line of CSV, with its end: for {@link Query#add}, and of names of columns for
+     * {@link QueryBuilder#open(String)}. A null and NaN are missing values.
+     *
+     * @param values the values
+     * @return the line
+     * @throws IllegalArgumentException if a number is infinite
+     */
+    public static String line(Object... values) {
+        StringBuilder line = new StringBuilder();
         for (int i = 0; i < values.length; i++) {
-            csv.append(i == 0 ? "" : ",").append(field(values[i]));
+            if (values[i] instanceof Number number && Double.isInfinite(number.doubleValue())) {
+                throw new IllegalArgumentException(
+                        "an infinite number can't be counted: leave it out, or give null");
+            }
+            line.append(i == 0 ? "" : ",").append(field(values[i]));
         }
-        csv.append('\n');
+        return line.append('\n').toString();
     }
 
     /** A value of CSV (RFC 4180). */

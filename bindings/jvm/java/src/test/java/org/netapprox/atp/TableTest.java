@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import java.net.DatagramSocket;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
+import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
@@ -40,6 +41,18 @@ final class TableTest {
             Answers answers = receiver.await();
             sender.get();
             return answers;
+        }
+    }
+
+    @Test
+    void line__isARowOfAQuery() throws Exception {
+        assertEquals("a,\"b,\"\"c\",,\n", Rows.line("a", "b,\"c", null, Double.NaN));
+        assertThrows(
+                IllegalArgumentException.class, () -> Rows.line(Double.POSITIVE_INFINITY));
+        try (Query query = Query.builder("sum(the_x)").open(Rows.line("the_x", "a,b"))) {
+            query.setMessagesSent(0, 1);
+            query.add(0, ByteBuffer.wrap(csv(Rows.line(2.5, "\""))));
+            assertEquals(2.5, query.answers().rows().get(0).estimate().value());
         }
     }
 

@@ -1,0 +1,18 @@
+package org.netapprox.atp.flink;
+
+import java.io.Serializable;
+import org.netapprox.atp.WindowRecord;
+
+/** Makes the row of a record, of the table that {@link AtpSourceBuilder#answer} is about. */
+@FunctionalInterface
+public interface RowFunction extends Serializable {
+    /**
+     * Makes the row.
+     *
+     * @param record the record
+     * @return a value for each column; a null among them is a missing value. Null instead of the
+     *     array: the record is no row
+     * @throws Exception if the record can't be read: the job fails
+     */
+    Object[] row(WindowRecord record) throws Exception;
+}

@@ -1,0 +1,22 @@
+package org.netapprox.atp.flink.source;
+
+import java.util.List;
+
+/**
+ * The state of the enumerator.
+ *
+ * @param splits the splits that no reader has
+ * @param begun the addresses whose splits a reader has, or had: without a split, they are done
+ */
+public record PendingSplits(List<ListenSplit> splits, List<String> begun) {
+    /**
+     * The state.
+     *
+     * @param splits the splits that no reader has
+     * @param begun the addresses whose splits a reader has, or had
+     */
+    public PendingSplits {
+        splits = List.copyOf(splits);
+        begun = List.copyOf(begun);
+    }
+}

@@ -1,0 +1,109 @@
+package org.netapprox.atp.flink.source;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.io.IOException;
+import java.net.DatagramSocket;
+import java.net.InetSocketAddress;
+import java.util.List;
+import java.util.Set;
+import org.apache.flink.connector.base.source.reader.RecordsWithSplitIds;
+import org.apache.flink.connector.base.source.reader.splitreader.SplitsAddition;
+import org.junit.jupiter.api.Test;
+import org.netapprox.atp.WindowEvent;
+import org.netapprox.atp.WindowStream;
+
+class WindowSplitReaderTest {
+    private static WindowSplitReader reader(ListenSplit split, boolean isBounded) {
+        SourceOptions options =
+                new SourceOptions(
+                        List.of(split.address()), List.of(), 1, 0, 0, 1 << 20, isBounded, "", null);
+        WindowSplitReader reader = new WindowSplitReader(options, 0);
+        reader.handleSplitsChanges(new SplitsAddition<>(List.of(split)));
+        return reader;
+    }
+
+    /** The next event; null if none was there. */
+    private static WindowEvent next(WindowSplitReader reader) throws IOException {
+        RecordsWithSplitIds<Received> fetched = reader.fetch();
+        return fetched.nextSplit() == null ? null : fetched.nextRecordFromSplit().event();
+    }
+
+    @Test
+    void fetch__handsOverOneWindowAtATime() throws Exception {
+        String address = SourceCluster.address();
+        WindowSplitReader reader = reader(ListenSplit.begin(address), false);
+        try (Sending sending = Sending.to(address, Sending.byNumber(0))) {
+            sending.send(2 * Sending.WINDOW);
+            WindowEvent.Ended first = window(reader);
+            assertEquals(0, first.window().id().number());
+            // The other one waits: the reader sees that nothing comes.
+            assertNull(next(reader));
+            first.window().confirm();
+            assertEquals(1, window(reader).window().id().number());
+        } finally {
+            reader.close();
+        }
+    }
+
+    private static WindowEvent.Ended window(WindowSplitReader reader) throws IOException {
+        while (true) {
+            if (next(reader) instanceof WindowEvent.Ended ended) {
+                return ended;
+            }
+        }
+    }
+
+    @Test
+    void fetch__endsWithTheStreamsOfABoundedSource() throws Exception {
+        String address = SourceCluster.address();
+        WindowSplitReader reader = reader(ListenSplit.begin(address), true);
+        try (Sending sending = Sending.to(address, Sending.byNumber(0))) {
+            sending.send(Sending.WINDOW);
+            byte[] counted = window(reader).window().confirm();
+            assertTrue(counted.length > 0);
+            sending.sender.finish();
+            RecordsWithSplitIds<Received> fetched = reader.fetch();
+            while (fetched.finishedSplits().isEmpty()) {
+                fetched = reader.fetch();
+            }
+            assertEquals(Set.of(address), fetched.finishedSplits());
+        } finally {
+            reader.close();
+        }
+        // They had ended before the checkpoint: it doesn't listen.
+        WindowStream stream = new WindowStream("", "", "readings", "", 0);
+        List<StreamMark> streams = List.of(new StreamMark(stream, StreamMark.NONE, true));
+        WindowSplitReader restored =
+                reader(new ListenSplit(address, new byte[0], streams), true);
+        assertEquals(Set.of(address), restored.fetch().finishedSplits());
+        restored.close();
+    }
+
+    @Test
+    void fetch__ofATakenPortFails() throws Exception {
+        String address = SourceCluster.address();
+        ListenAddress local = ListenAddress.parse(address);
+        WindowSplitReader reader = reader(ListenSplit.begin(address), false);
+        try (DatagramSocket socket = new DatagramSocket(null)) {
+            socket.bind(new InetSocketAddress(local.ip(), local.port()));
+            String sentence = assertThrows(IOException.class, reader::fetch).getMessage();
+            assertTrue(sentence.startsWith("the source can't listen at " + address), sentence);
+        } finally {
+            reader.close();
+        }
+    }
+
+    @Test
+    void fetch__returnsAfterAWakeUp() throws Exception {
+        WindowSplitReader reader = reader(ListenSplit.begin(SourceCluster.address()), false);
+        reader.wakeUp();
+        assertNull(reader.fetch().nextSplit());
+        reader.pauseOrResumeSplits(List.of(ListenSplit.begin("127.0.0.1:1")), List.of());
+        assertNull(reader.fetch().nextSplit());
+        reader.close();
+    }
+}
