@@ -138,8 +138,8 @@ impl Cutter {
     /// Closes the windows by event time that end at or before this time: the stream's watermark has
     /// reached it. Without effect on windows by number.
     ///
-    /// The last of these windows is made also without a record, so that a receiver knows how far the
-    /// stream has come.
+    /// The last of these windows is made also without a record, so that a receiver knows how far
+    /// the stream has come.
     ///
     /// Where windows close by this alone, with [`Rule::NEVER`], another cutter makes the same ones
     /// if it is told the same watermarks between the same records.

@@ -164,8 +164,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     })
 }
 
-/// The steps behind the last record before an offset: those that an application keeps. Of watermarks
-/// that follow each other it keeps the last.
+/// The steps behind the last record before an offset: those that an application keeps. Of
+/// watermarks that follow each other it keeps the last.
 fn kept(steps: &[Step], offset: u64) -> Vec<Step> {
     let is_before = |step: &Step| matches!(step, Step::Push(input) if input.0 < offset);
     let from = steps.iter().rposition(is_before).map_or(0, |last| last + 1);

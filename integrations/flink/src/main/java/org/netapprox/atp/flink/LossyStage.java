@@ -13,8 +13,8 @@ import org.apache.flink.util.function.SerializableFunction;
 
 /**
  * Connects two jobs by a lossy stage: from flat-map to reduce-by-key, as in NetApprox's second
- * stage. The first job gets a sink, the second a source. Of each window at least the stated share of
- * records goes over the network.
+ * stage. The first job gets a sink, the second a source. Of each window at least the stated share
+ * of records goes over the network.
  *
  * <pre>{@code
  * SampledStream<Tuple2<String, Double>> words =
@@ -67,7 +67,7 @@ public final class LossyStage<T> {
     }
 
     /**
-     * The addresses at which the second job receives. Each is one reader's, on the host that has it.
+     * The addresses at which the second job receives. One reader has each, on that address's host.
      *
      * @param all IP address and UDP port of each, such as {@code 10.0.0.2:4747}
      * @return this stage
@@ -206,8 +206,8 @@ public final class LossyStage<T> {
      * Adds the sink to the first job, and the source to the second.
      *
      * @param second the environment of the second job
-     * @return the records that arrive there, each with the number of records of its window and group
-     *     that it stands for, and the windows
+     * @return the records that arrive there, each with the number of records of its window and
+     *     group that it stands for, and the windows
      * @throws IllegalArgumentException if options are missing or contradict each other
      */
     public SampledStream<Tuple2<T, Double>> connect(StreamExecutionEnvironment second) {

@@ -19,7 +19,7 @@ import org.apache.flink.api.connector.sink2.WriterInitContext;
  */
 final class HoldingWriter<T> extends AtpWriter<T>
         implements CommittingSinkWriter<T, CheckpointMark> {
-    /** The writers of this class loader. The committer is chained to its writer, so both are here. */
+    /** The writers of this class loader. A committer is chained to its writer: both are here. */
     private static final Map<String, HoldingWriter<?>> WRITERS = new ConcurrentHashMap<>();
 
     private final String id = UUID.randomUUID().toString();
@@ -41,7 +41,7 @@ final class HoldingWriter<T> extends AtpWriter<T>
         return List.of(new CheckpointMark(id, checkpoints));
     }
 
-    /** Sends what a checkpoint has that is complete. Marks of writers before a restore do nothing. */
+    /** Sends what a complete checkpoint has. Marks of writers before a restore do nothing. */
     static void release(CheckpointMark mark) {
         HoldingWriter<?> writer = WRITERS.get(mark.writer());
         if (writer == null) {

@@ -69,7 +69,7 @@ public record SinkOptions<T>(
     /** The longest message of a job: 64 MiB. */
     static final int RECORD_BYTES_MAX = (64 << 20) - 1024;
 
-    /** Less than the transport's own, so that a silent receiver is noticed within {@link #retry}. */
+    /** At most the transport's own: a silent receiver is noticed within {@link #retry}. */
     private static final Duration PEER_TIMEOUT_MIN = Duration.ofSeconds(1);
 
     private static final Duration PEER_TIMEOUT_MAX = Duration.ofSeconds(10);

@@ -6,7 +6,7 @@ import java.util.UUID;
  * A stream of a writer. A receiver counts each of its offsets once.
  *
  * @param topic the sink's name
- * @param topicId an id that no other stream has: streams outlive their writers, whose numbers change
+ * @param topicId an id that no other stream has: streams outlive their writers
  * @param partition the number of the writer that made it and of the peer
  * @param peer the address of its receiver
  */

@@ -109,7 +109,9 @@ class LossyStageTest {
     }
 
     private static void run(
-            MiniCluster cluster, StreamExecutionEnvironment first, StreamExecutionEnvironment second)
+            MiniCluster cluster,
+            StreamExecutionEnvironment first,
+            StreamExecutionEnvironment second)
             throws Exception {
         JobGraph receives = SinkJob.graph(second, null);
         JobGraph sends = SinkJob.graph(first, null);

@@ -42,7 +42,8 @@ class OutStreamTest {
     }
 
     private OutStream restore(AtpSinkBuilder<Long> sink, OutStream from) throws Exception {
-        byte[] bytes = SimpleVersionedSerialization.writeVersionAndSerialize(serializer, from.state());
+        byte[] bytes =
+                SimpleVersionedSerialization.writeVersionAndSerialize(serializer, from.state());
         StreamState state =
                 SimpleVersionedSerialization.readVersionAndDeSerialize(serializer, bytes);
         return OutStream.restore(sink.build().options(), state);
@@ -88,8 +89,9 @@ class OutStreamTest {
             write(stream, 0, 5);
             stream.finish();
             // The watermark itself makes an empty window.
-            assertEquals(List.of(0L, 1L), receiver.windows().stream().map(Window::records).toList());
-            Window window = receiver.windows().get(1);
+            List<Window> windows = receiver.windows();
+            assertEquals(List.of(0L, 1L), windows.stream().map(Window::records).toList());
+            Window window = windows.get(1);
             assertEquals(1, window.late());
             assertEquals(3 * WINDOW_MS, window.startMs().getAsLong());
         }
@@ -150,7 +152,8 @@ class OutStreamTest {
             advance(stream, 4 * WINDOW_MS);
             await(stream, all -> all.confirmed() == 4);
             assertEquals(8, stream.state().firstOffset());
-            assertEquals(2, stream.state().steps().stream().filter(Step.Push.class::isInstance).count());
+            var steps = stream.state().steps();
+            assertEquals(2, steps.stream().filter(Step.Push.class::isInstance).count());
             assertTrue(stream.state().position().startsWith("8 "), stream.state().position());
             stream.finish();
             assertEquals(0, stream.log().bytes());

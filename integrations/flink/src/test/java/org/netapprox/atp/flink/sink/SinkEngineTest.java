@@ -46,10 +46,13 @@ class SinkEngineTest {
             List<Window> windows = new ArrayList<>(first.windows());
             windows.addAll(second.windows());
             checkOnce(windows, COUNT);
-            assertTrue(windows.stream().allMatch(window -> window.isLastPart() && window.late() == 0));
+            assertTrue(windows.stream().allMatch(Window::isLastPart));
+            assertTrue(windows.stream().allMatch(window -> window.late() == 0));
             // A key's numbers are all at one receiver.
             Set<Long> keys = new HashSet<>();
-            TestReceiver.ids(first.windows(), SinkJob.EXACT).keySet().forEach(id -> keys.add(id % 7));
+            TestReceiver.ids(first.windows(), SinkJob.EXACT)
+                    .keySet()
+                    .forEach(id -> keys.add(id % 7));
             TestReceiver.ids(second.windows(), SinkJob.EXACT)
                     .keySet()
                     .forEach(id -> assertFalse(keys.contains(id % 7)));

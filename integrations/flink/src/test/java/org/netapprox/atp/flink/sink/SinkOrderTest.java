@@ -38,7 +38,8 @@ class SinkOrderTest {
             var strategy =
                     SinkJob.eachIsItsWatermark()
                             .withTimestampAssigner((number, time) -> times[number.intValue()]);
-            env.fromSource(SinkJob.numbers(4, new Gate(Long.MAX_VALUE)), strategy, "numbers").sinkTo(sink);
+            var numbers = SinkJob.numbers(times.length, new Gate(Long.MAX_VALUE));
+            env.fromSource(numbers, strategy, "numbers").sinkTo(sink);
             assertTrue(run(cluster, SinkJob.graph(env, null)).isSuccess());
             List<Window> windows = receiver.windows();
             assertEquals(List.of(1L, 2L, 1L), windows.stream().map(Window::records).toList());

@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.junit.jupiter.api.Assertions.fail;
 
 import java.io.IOException;
+import java.net.InetSocketAddress;
 import java.nio.ByteBuffer;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -67,7 +68,8 @@ final class TestReceiver implements AutoCloseable {
     }
 
     String address() {
-        return receiver.address().getAddress().getHostAddress() + ":" + receiver.address().getPort();
+        InetSocketAddress bound = receiver.address();
+        return bound.getAddress().getHostAddress() + ":" + bound.getPort();
     }
 
     private void run() {
