@@ -214,7 +214,8 @@ class SinkEngineTest {
                             .records(WINDOW)
                             .retry(Duration.ofMillis(500))
                             .build();
-            String failure = fail(cluster, SinkJob.job(1, COUNT, new Gate(WINDOW + 50), sink, null));
+            JobGraph job = SinkJob.job(1, COUNT, new Gate(WINDOW + 50), sink, null);
+            String failure = fail(cluster, job);
             assertTrue(failure.contains("tried for 0.5 s"), failure);
         }
     }
