@@ -53,7 +53,15 @@ impl StreamSender {
         let progress = Arc::<SenderProgress>::default();
         let told = progress.clone();
         let worker = Worker::start(target, stream, move |news| told.take(news))?;
-        Ok(Self { worker, progress, plan, begin, cutter: None, watermark_ms: None, last_offset: None })
+        Ok(Self {
+            worker,
+            progress,
+            plan,
+            begin,
+            cutter: None,
+            watermark_ms: None,
+            last_offset: None,
+        })
     }
 
     /// The progress of the thread.
