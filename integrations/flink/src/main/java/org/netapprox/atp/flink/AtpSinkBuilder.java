@@ -353,7 +353,7 @@ public final class AtpSinkBuilder<T> {
         }
         String host = text.substring(0, colon);
         boolean isBracketed = host.startsWith("[") && host.endsWith("]") && host.length() > 2;
-        boolean isHost = isBracketed || host.chars().noneMatch(c -> c == ':' || c <= ' ');
+        boolean isHost = isBracketed || host.chars().noneMatch(c -> ":[] ".indexOf(c) >= 0);
         String port = text.substring(colon + 1);
         if (!isHost || port.isEmpty() || port.length() > 5
                 || !port.chars().allMatch(c -> c >= '0' && c <= '9')) {
