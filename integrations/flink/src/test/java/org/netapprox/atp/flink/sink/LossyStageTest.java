@@ -13,13 +13,14 @@ import org.apache.flink.api.common.typeinfo.Types;
 import org.apache.flink.api.java.tuple.Tuple2;
 import org.apache.flink.api.java.tuple.Tuple3;
 import org.apache.flink.runtime.jobgraph.JobGraph;
-import org.apache.flink.runtime.minicluster.MiniCluster;
 import org.apache.flink.streaming.api.datastream.DataStream;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.streaming.api.functions.windowing.ProcessWindowFunction;
 import org.apache.flink.streaming.api.windowing.assigners.TumblingEventTimeWindows;
 import org.apache.flink.streaming.api.windowing.windows.TimeWindow;
 import org.apache.flink.util.Collector;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.netapprox.atp.flink.LossyStage;
@@ -32,6 +33,18 @@ class LossyStageTest {
     private static final long COUNT = 6_000;
     private static final long WINDOW_MS = 500;
     private static final int WORDS = 13;
+
+    private static SinkCluster cluster;
+
+    @BeforeAll
+    static void startCluster() throws Exception {
+        cluster = new SinkCluster(8);
+    }
+
+    @AfterAll
+    static void endCluster() throws Exception {
+        cluster.close();
+    }
 
     /** Counts of words by window and word, and the windows that arrived. */
     private record Counted(Map<Tuple2<Long, String>, Double> words, List<WindowSummary> windows) {}
@@ -74,27 +87,25 @@ class LossyStageTest {
     @Test
     void connect__endsWithoutRecordsForAnAddress() throws Exception {
         var address = addresses(3);
-        try (MiniCluster cluster = SinkJob.cluster(8)) {
-            StreamExecutionEnvironment first = SinkJob.environment(2);
-            StreamExecutionEnvironment second = SinkJob.environment(3);
-            // Two splits of one and of no number.
-            DataStream<Long> numbers =
-                    first.fromSource(
-                            SinkJob.numbers(1, new Gate(Long.MAX_VALUE)),
-                            SinkJob.eachIsItsWatermark(),
-                            "numbers");
-            Collected<Tuple2<Long, Double>> records = new Collected<>();
-            LossyStage.of(numbers, number -> number)
-                    .addresses(address)
-                    .length(Duration.ofMillis(WINDOW_MS))
-                    .noDaemon()
-                    .bounded()
-                    .connect(second)
-                    .records()
-                    .sinkTo(records);
-            run(cluster, first, second);
-            assertEquals(List.of(Tuple2.of(0L, 1.0)), records.elements());
-        }
+        StreamExecutionEnvironment first = SinkJob.environment(2);
+        StreamExecutionEnvironment second = SinkJob.environment(3);
+        // Two splits of one and of no number.
+        DataStream<Long> numbers =
+                first.fromSource(
+                        SinkJob.numbers(1, new Gate(Long.MAX_VALUE)),
+                        SinkJob.eachIsItsWatermark(),
+                        "numbers");
+        Collected<Tuple2<Long, Double>> records = new Collected<>();
+        LossyStage.of(numbers, number -> number)
+                .addresses(address)
+                .length(Duration.ofMillis(WINDOW_MS))
+                .noDaemon()
+                .bounded()
+                .connect(second)
+                .records()
+                .sinkTo(records);
+        run(first, second);
+        assertEquals(List.of(Tuple2.of(0L, 1.0)), records.elements());
     }
 
     private static String[] addresses(int number) {
@@ -108,58 +119,51 @@ class LossyStageTest {
         return addresses;
     }
 
-    private static void run(
-            MiniCluster cluster,
-            StreamExecutionEnvironment first,
-            StreamExecutionEnvironment second)
+    private static void run(StreamExecutionEnvironment first, StreamExecutionEnvironment second)
             throws Exception {
         JobGraph receives = SinkJob.graph(second, null);
         JobGraph sends = SinkJob.graph(first, null);
-        cluster.submitJob(receives).get();
-        cluster.submitJob(sends).get();
-        for (JobGraph job : List.of(sends, receives)) {
-            SinkJob.await(cluster, job.getJobID())
-                    .toJobExecutionResult(LossyStageTest.class.getClassLoader());
-        }
+        cluster.start(receives);
+        cluster.start(sends);
+        cluster.await(sends);
+        cluster.await(receives);
     }
 
     private static Counted count(double msr, int addresses) throws Exception {
-        try (MiniCluster cluster = SinkJob.cluster(4)) {
-            StreamExecutionEnvironment first = SinkJob.environment(2);
-            StreamExecutionEnvironment second = SinkJob.environment(2);
-            DataStream<String> words =
-                    first.fromSource(
-                                    SinkJob.numbers(COUNT, new Gate(Long.MAX_VALUE)),
-                                    SinkJob.eachIsItsWatermark(),
-                                    "numbers")
-                            .map(LossyStageTest::word)
-                            .returns(String.class);
-            SampledStream<Tuple2<String, Double>> received =
-                    LossyStage.of(words, word -> word)
-                            .addresses(addresses(addresses))
-                            .length(Duration.ofMillis(WINDOW_MS))
-                            .msr(msr)
-                            .noDaemon()
-                            .bounded()
-                            .connect(second);
-            Collected<Tuple3<Long, String, Double>> counts = new Collected<>();
-            Collected<WindowSummary> windows = new Collected<>();
-            received.records()
-                    .keyBy(word -> word.f0)
-                    .window(TumblingEventTimeWindows.of(Duration.ofMillis(WINDOW_MS)))
-                    .process(new Count())
-                    .returns(Types.TUPLE(Types.LONG, Types.STRING, Types.DOUBLE))
-                    .sinkTo(counts);
-            received.windows().sinkTo(windows);
-            run(cluster, first, second);
-            Map<Tuple2<Long, String>, Double> all = new HashMap<>();
-            for (Tuple3<Long, String, Double> count : counts.elements()) {
-                Double before = all.put(Tuple2.of(count.f0, count.f1), count.f2);
-                assertEquals(null, before, "a window was counted twice, or partly");
-            }
-            assertFalse(all.isEmpty());
-            return new Counted(all, windows.elements());
+        StreamExecutionEnvironment first = SinkJob.environment(2);
+        StreamExecutionEnvironment second = SinkJob.environment(2);
+        DataStream<String> words =
+                first.fromSource(
+                                SinkJob.numbers(COUNT, new Gate(Long.MAX_VALUE)),
+                                SinkJob.eachIsItsWatermark(),
+                                "numbers")
+                        .map(LossyStageTest::word)
+                        .returns(String.class);
+        SampledStream<Tuple2<String, Double>> received =
+                LossyStage.of(words, word -> word)
+                        .addresses(addresses(addresses))
+                        .length(Duration.ofMillis(WINDOW_MS))
+                        .msr(msr)
+                        .noDaemon()
+                        .bounded()
+                        .connect(second);
+        Collected<Tuple3<Long, String, Double>> counts = new Collected<>();
+        Collected<WindowSummary> windows = new Collected<>();
+        received.records()
+                .keyBy(word -> word.f0)
+                .window(TumblingEventTimeWindows.of(Duration.ofMillis(WINDOW_MS)))
+                .process(new Count())
+                .returns(Types.TUPLE(Types.LONG, Types.STRING, Types.DOUBLE))
+                .sinkTo(counts);
+        received.windows().sinkTo(windows);
+        run(first, second);
+        Map<Tuple2<Long, String>, Double> all = new HashMap<>();
+        for (Tuple3<Long, String, Double> count : counts.elements()) {
+            Double before = all.put(Tuple2.of(count.f0, count.f1), count.f2);
+            assertEquals(null, before, "a window was counted twice, or partly");
         }
+        assertFalse(all.isEmpty());
+        return new Counted(all, windows.elements());
     }
 
     private static final class Count

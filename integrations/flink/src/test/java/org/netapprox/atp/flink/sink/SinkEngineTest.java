@@ -11,30 +11,38 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
-import java.util.concurrent.TimeUnit;
-import org.apache.flink.api.common.JobID;
-import org.apache.flink.core.execution.SavepointFormatType;
 import org.apache.flink.runtime.jobgraph.JobGraph;
-import org.apache.flink.runtime.jobmaster.JobResult;
-import org.apache.flink.runtime.minicluster.MiniCluster;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.netapprox.atp.Window;
 import org.netapprox.atp.flink.AtpSink;
 
-/** The sink in clusters, with receivers of the library. */
+/** The sink in a cluster, with receivers of the library. */
 @Tag("engine")
 class SinkEngineTest {
     private static final long COUNT = 8_000;
     private static final long WINDOW = 500;
 
+    private static SinkCluster cluster;
+
+    @BeforeAll
+    static void startCluster() throws Exception {
+        cluster = new SinkCluster(8);
+    }
+
+    @AfterAll
+    static void endCluster() throws Exception {
+        cluster.close();
+    }
+
     @TempDir Path folder;
 
     @Test
     void write__sendsEachWindowOfABoundedJobWithItsShare() throws Exception {
-        try (MiniCluster cluster = SinkJob.cluster(2);
-                TestReceiver first = TestReceiver.bind();
+        try (TestReceiver first = TestReceiver.bind();
                 TestReceiver second = TestReceiver.bind()) {
             AtpSink<Long> sink =
                     SinkJob.sink(first.address(), second.address())
@@ -42,7 +50,7 @@ class SinkEngineTest {
                             .partitionBy(number -> number % 7)
                             .build();
             Gate gate = new Gate(Long.MAX_VALUE);
-            run(cluster, SinkJob.job(2, COUNT, gate, sink, null));
+            cluster.run(SinkJob.job(2, COUNT, gate, sink, null));
             List<Window> windows = new ArrayList<>(first.windows());
             windows.addAll(second.windows());
             checkOnce(windows, COUNT);
@@ -62,39 +70,37 @@ class SinkEngineTest {
 
     @Test
     void restore__countsEachRecordOnceAfterATaskManagerIsKilled() throws Exception {
-        try (MiniCluster cluster = SinkJob.cluster(2);
-                TestReceiver receiver = TestReceiver.bind()) {
+        try (TestReceiver receiver = TestReceiver.bind()) {
             AtpSink<Long> sink =
                     SinkJob.sink(receiver.address()).length(Duration.ofMillis(WINDOW)).build();
             Gate gate = new Gate(1_200);
-            JobGraph job = SinkJob.job(2, COUNT, gate, sink, null);
-            cluster.submitJob(job).get();
+            JobGraph job = SinkJob.restarting(2, COUNT, gate, sink);
+            cluster.start(job);
             receiver.await(all -> all.records() >= 4 * WINDOW);
-            SinkJob.checkpoint(cluster, job.getJobID());
+            cluster.checkpoint(job);
             // Windows behind the checkpoint are confirmed, and sent again after it.
             gate.allow(2_700);
             receiver.await(all -> all.records() >= 10 * WINDOW);
-            cluster.terminateTaskManager(0).get();
+            cluster.kill();
             gate.open();
-            cluster.startTaskManager();
-            await(cluster, job.getJobID());
+            cluster.revive();
+            cluster.await(job);
             checkOnce(receiver.windows(), COUNT);
         }
     }
 
     @Test
     void restore__withoutAConfirmedWindowBeginsAtTheFirstRecord() throws Exception {
-        try (MiniCluster cluster = SinkJob.cluster(1);
-                TestReceiver receiver = TestReceiver.bind()) {
+        try (TestReceiver receiver = TestReceiver.bind()) {
             AtpSink<Long> sink = SinkJob.sink(receiver.address()).records(WINDOW).build();
             Gate gate = new Gate(WINDOW / 2);
-            JobGraph job = SinkJob.job(1, COUNT, gate, sink, null);
-            cluster.submitJob(job).get();
-            SinkJob.checkpoint(cluster, job.getJobID());
-            cluster.terminateTaskManager(0).get();
+            JobGraph job = SinkJob.restarting(1, COUNT, gate, sink);
+            cluster.start(job);
+            cluster.checkpoint(job);
+            cluster.kill();
             gate.open();
-            cluster.startTaskManager();
-            await(cluster, job.getJobID());
+            cluster.revive();
+            cluster.await(job);
             checkOnce(receiver.windows(), COUNT);
         }
     }
@@ -110,8 +116,7 @@ class SinkEngineTest {
     }
 
     private void rescale(int before, int after) throws Exception {
-        try (MiniCluster cluster = SinkJob.cluster(4);
-                TestReceiver first = TestReceiver.bind();
+        try (TestReceiver first = TestReceiver.bind();
                 TestReceiver second = TestReceiver.bind()) {
             AtpSink<Long> sink =
                     SinkJob.sink(first.address(), second.address())
@@ -120,12 +125,12 @@ class SinkEngineTest {
                             .build();
             Gate gate = new Gate(COUNT / before - 700);
             JobGraph job = SinkJob.job(before, COUNT, gate, sink, null);
-            cluster.submitJob(job).get();
+            cluster.start(job);
             first.await(all -> all.records() > 0);
             second.await(all -> all.records() > 0);
-            String savepoint = stop(cluster, job.getJobID());
+            String savepoint = cluster.stop(job, folder);
             gate.open();
-            run(cluster, SinkJob.job(after, COUNT, gate, sink, savepoint));
+            cluster.run(SinkJob.job(after, COUNT, gate, sink, savepoint));
             List<Window> windows = new ArrayList<>(first.windows());
             windows.addAll(second.windows());
             checkOnce(windows, COUNT);
@@ -135,19 +140,18 @@ class SinkEngineTest {
     /** One peer for each writer by turns: at one writer, streams of both peers end or go on. */
     @Test
     void restore__atOneWriterOfTwoPeers() throws Exception {
-        try (MiniCluster cluster = SinkJob.cluster(2);
-                TestReceiver first = TestReceiver.bind();
+        try (TestReceiver first = TestReceiver.bind();
                 TestReceiver second = TestReceiver.bind()) {
             AtpSink<Long> sink =
                     SinkJob.sink(first.address(), second.address()).records(WINDOW).build();
             Gate gate = new Gate(1_700);
             JobGraph job = SinkJob.job(2, COUNT, gate, sink, null);
-            cluster.submitJob(job).get();
+            cluster.start(job);
             first.await(all -> all.records() >= 3 * WINDOW);
             second.await(all -> all.records() >= 3 * WINDOW);
-            String savepoint = stop(cluster, job.getJobID());
+            String savepoint = cluster.stop(job, folder);
             gate.open();
-            run(cluster, SinkJob.job(1, COUNT, gate, sink, savepoint));
+            cluster.run(SinkJob.job(1, COUNT, gate, sink, savepoint));
             List<Window> windows = new ArrayList<>(first.windows());
             windows.addAll(second.windows());
             checkOnce(windows, COUNT);
@@ -157,93 +161,60 @@ class SinkEngineTest {
 
     @Test
     void restore__refusesAPeerThatIsGone() throws Exception {
-        try (MiniCluster cluster = SinkJob.cluster(1);
-                TestReceiver receiver = TestReceiver.bind();
+        try (TestReceiver receiver = TestReceiver.bind();
                 TestReceiver other = TestReceiver.bind()) {
             Gate gate = new Gate(WINDOW + 10);
             AtpSink<Long> sink = SinkJob.sink(receiver.address()).records(WINDOW).build();
             JobGraph job = SinkJob.job(1, COUNT, gate, sink, null);
-            cluster.submitJob(job).get();
+            cluster.start(job);
             receiver.await(all -> all.records() == WINDOW);
-            String savepoint = stop(cluster, job.getJobID());
+            String savepoint = cluster.stop(job, folder);
             AtpSink<Long> moved = SinkJob.sink(other.address()).records(WINDOW).build();
-            String failure = fail(cluster, SinkJob.job(1, COUNT, gate, moved, savepoint));
+            String failure = cluster.fail(SinkJob.job(1, COUNT, gate, moved, savepoint));
             assertTrue(failure.contains("isn't among its peers [" + other.address()), failure);
         }
     }
 
     @Test
     void write__waitsForAReceiverThatComesBack() throws Exception {
-        try (MiniCluster cluster = SinkJob.cluster(1)) {
-            TestReceiver first = TestReceiver.bind();
-            AtpSink<Long> sink = SinkJob.sink(first.address()).records(WINDOW).build();
-            Gate gate = new Gate(3 * WINDOW + 100);
-            JobGraph job = SinkJob.job(1, COUNT, gate, sink, null);
-            cluster.submitJob(job).get();
-            first.await(all -> all.records() == 3 * WINDOW);
-            first.close();
-            gate.open();
-            try (TestReceiver second = TestReceiver.bind(first.address(), first.counted())) {
-                await(cluster, job.getJobID());
-                List<Window> windows = new ArrayList<>(first.windows());
-                windows.addAll(second.windows());
-                checkOnce(windows, COUNT);
-            }
+        TestReceiver first = TestReceiver.bind();
+        AtpSink<Long> sink = SinkJob.sink(first.address()).records(WINDOW).build();
+        Gate gate = new Gate(3 * WINDOW + 100);
+        JobGraph job = SinkJob.job(1, COUNT, gate, sink, null);
+        cluster.start(job);
+        first.await(all -> all.records() == 3 * WINDOW);
+        first.close();
+        gate.open();
+        try (TestReceiver second = TestReceiver.bind(first.address(), first.counted())) {
+            cluster.await(job);
+            List<Window> windows = new ArrayList<>(first.windows());
+            windows.addAll(second.windows());
+            checkOnce(windows, COUNT);
         }
     }
 
     @Test
     void write__failsTheJobIfNoReceiverAnswers() throws Exception {
-        try (MiniCluster cluster = SinkJob.cluster(1)) {
-            String address = TestReceiver.freeAddress();
-            AtpSink<Long> sink =
-                    SinkJob.sink(address).records(WINDOW).retry(Duration.ofMillis(500)).build();
-            JobGraph job = SinkJob.job(1, COUNT, new Gate(Long.MAX_VALUE), sink, null);
-            String failure = fail(cluster, job);
-            assertTrue(failure.contains("tried for 0.5 s"), failure);
-            assertTrue(failure.contains(address), failure);
-        }
+        String address = TestReceiver.freeAddress();
+        AtpSink<Long> sink =
+                SinkJob.sink(address).records(WINDOW).retry(Duration.ofMillis(500)).build();
+        JobGraph job = SinkJob.job(1, COUNT, new Gate(Long.MAX_VALUE), sink, null);
+        String failure = cluster.fail(job);
+        assertTrue(failure.contains("tried for 0.5 s"), failure);
+        assertTrue(failure.contains(address), failure);
     }
 
     /** Also if no record comes any more. */
     @Test
     void tick__failsTheJobIfNoReceiverAnswers() throws Exception {
-        try (MiniCluster cluster = SinkJob.cluster(1)) {
-            AtpSink<Long> sink =
-                    SinkJob.sink(TestReceiver.freeAddress())
-                            .records(WINDOW)
-                            .retry(Duration.ofMillis(500))
-                            .build();
-            JobGraph job = SinkJob.job(1, COUNT, new Gate(WINDOW + 50), sink, null);
-            String failure = fail(cluster, job);
-            assertTrue(failure.contains("tried for 0.5 s"), failure);
-        }
-    }
-
-    private static void run(MiniCluster cluster, JobGraph job) throws Exception {
-        cluster.submitJob(job).get();
-        await(cluster, job.getJobID());
-    }
-
-    private static void await(MiniCluster cluster, JobID job) throws Exception {
-        JobResult result = SinkJob.await(cluster, job);
-        result.toJobExecutionResult(SinkEngineTest.class.getClassLoader());
-    }
-
-    /** The failure of a job that fails. */
-    private static String fail(MiniCluster cluster, JobGraph job) throws Exception {
-        cluster.submitJob(job).get();
-        JobResult result = SinkJob.await(cluster, job.getJobID());
-        return result.getSerializedThrowable().orElseThrow().getFullStringifiedStackTrace();
-    }
-
-    private String stop(MiniCluster cluster, JobID job) throws Exception {
-        String savepoint =
-                cluster.stopWithSavepoint(
-                                job, folder.toString(), false, SavepointFormatType.CANONICAL)
-                        .get(SinkJob.HANG_S, TimeUnit.SECONDS);
-        SinkJob.await(cluster, job);
-        return savepoint;
+        AtpSink<Long> sink =
+                SinkJob.sink(TestReceiver.freeAddress())
+                        .records(WINDOW)
+                        .retry(Duration.ofMillis(500))
+                        .build();
+        JobGraph job = SinkJob.job(1, COUNT, new Gate(WINDOW + 50), sink, null);
+        String failure = cluster.fail(job);
+        assertTrue(failure.contains("tried for 0.5 s"), failure);
     }
 
     /** All numbers of the exact group arrived once, and enough of the others, none twice. */

@@ -2,9 +2,6 @@ package org.netapprox.atp.flink.sink;
 
 import java.nio.ByteBuffer;
 import java.time.Duration;
-import java.util.concurrent.ExecutionException;
-import java.util.concurrent.TimeUnit;
-import org.apache.flink.api.common.JobID;
 import org.apache.flink.api.common.eventtime.Watermark;
 import org.apache.flink.api.common.eventtime.WatermarkGenerator;
 import org.apache.flink.api.common.eventtime.WatermarkOutput;
@@ -14,40 +11,19 @@ import org.apache.flink.configuration.Configuration;
 import org.apache.flink.configuration.RestartStrategyOptions;
 import org.apache.flink.connector.datagen.source.DataGeneratorSource;
 import org.apache.flink.connector.datagen.source.GeneratorFunction;
-import org.apache.flink.core.execution.CheckpointType;
 import org.apache.flink.runtime.jobgraph.JobGraph;
 import org.apache.flink.runtime.jobgraph.SavepointRestoreSettings;
-import org.apache.flink.runtime.jobmaster.JobResult;
-import org.apache.flink.runtime.minicluster.MiniCluster;
-import org.apache.flink.runtime.minicluster.MiniClusterConfiguration;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.netapprox.atp.flink.AtpSink;
 import org.netapprox.atp.flink.AtpSinkBuilder;
 
-/** Jobs of a source of numbers and the sink, on clusters in this JVM. */
+/** Jobs of a source of numbers and the sink. */
 final class SinkJob {
     static final String EXACT = "tens";
     static final String OTHERS = "records";
     static final double MSR = 0.5;
 
-    /** Only a hang takes as long. */
-    static final long HANG_S = 100;
-
     private SinkJob() {}
-
-    static MiniCluster cluster(int slots) throws Exception {
-        Configuration configuration = new Configuration();
-        MiniCluster cluster =
-                new MiniCluster(
-                        new MiniClusterConfiguration.Builder()
-                                .setConfiguration(configuration)
-                                .setNumTaskManagers(1)
-                                .setNumSlotsPerTaskManager(slots)
-                                .withRandomPorts()
-                                .build());
-        cluster.start();
-        return cluster;
-    }
 
     /** A sink of numbers: every tenth arrives, and half of the others. */
     static AtpSinkBuilder<Long> sink(String... peers) {
@@ -74,10 +50,23 @@ final class SinkJob {
                 .withTimestampAssigner((number, time) -> number);
     }
 
+    /** A job that begins anew, and restarts after a failure. */
+    static JobGraph restarting(int parallelism, long count, Gate gate, AtpSink<Long> sink) {
+        return job(environment(parallelism, true), count, gate, sink, null);
+    }
+
     /** A job that begins anew, or from a savepoint. */
     static JobGraph job(
             int parallelism, long count, Gate gate, AtpSink<Long> sink, String savepoint) {
-        StreamExecutionEnvironment env = environment(parallelism);
+        return job(environment(parallelism), count, gate, sink, savepoint);
+    }
+
+    private static JobGraph job(
+            StreamExecutionEnvironment env,
+            long count,
+            Gate gate,
+            AtpSink<Long> sink,
+            String savepoint) {
         env.fromSource(numbers(count, gate), eachIsItsWatermark(), "numbers")
                 .uid("numbers")
                 .sinkTo(sink)
@@ -85,39 +74,25 @@ final class SinkJob {
         return graph(env, savepoint);
     }
 
+    /** An environment whose jobs end with their first failure. */
     static StreamExecutionEnvironment environment(int parallelism) {
+        return environment(parallelism, false);
+    }
+
+    static StreamExecutionEnvironment environment(int parallelism, boolean restarts) {
         Configuration configuration = new Configuration();
-        configuration.set(RestartStrategyOptions.RESTART_STRATEGY, "fixed-delay");
-        configuration.set(RestartStrategyOptions.RESTART_STRATEGY_FIXED_DELAY_ATTEMPTS, 3);
+        configuration.set(
+                RestartStrategyOptions.RESTART_STRATEGY, restarts ? "fixed-delay" : "disable");
+        configuration.set(RestartStrategyOptions.RESTART_STRATEGY_FIXED_DELAY_ATTEMPTS, 100);
         configuration.set(
                 RestartStrategyOptions.RESTART_STRATEGY_FIXED_DELAY_DELAY, Duration.ofMillis(100));
         StreamExecutionEnvironment env =
                 StreamExecutionEnvironment.getExecutionEnvironment(configuration);
         env.setParallelism(parallelism);
-        // Tests trigger their checkpoints: these never come.
-        env.enableCheckpointing(Duration.ofHours(1).toMillis());
+        // Tests trigger their checkpoints. A job ends with one of these, should Flink decline the
+        // one that it triggers at the end.
+        env.enableCheckpointing(Duration.ofSeconds(5).toMillis());
         return env;
-    }
-
-    /** Makes a checkpoint, once the job runs. */
-    static void checkpoint(MiniCluster cluster, JobID job) throws Exception {
-        long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(HANG_S);
-        while (true) {
-            try {
-                cluster.triggerCheckpoint(job, CheckpointType.FULL).get();
-                return;
-            } catch (ExecutionException e) {
-                if (System.nanoTime() > end) {
-                    throw e;
-                }
-                Thread.sleep(20);
-            }
-        }
-    }
-
-    /** The result of a job that has ended. */
-    static JobResult await(MiniCluster cluster, JobID job) throws Exception {
-        return cluster.requestJobResult(job).get(HANG_S, TimeUnit.SECONDS);
     }
 
     static JobGraph graph(StreamExecutionEnvironment env, String savepoint) {
