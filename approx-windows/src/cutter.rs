@@ -39,8 +39,10 @@ pub struct Plan {
 /// sent.
 ///
 /// The windows depend on the records and on the [`Position`] alone, unless [`Cutter::close`] or
-/// [`Cutter::advance`] is called: another cutter that begins at the [position](Cut::position) behind a window makes the
-/// same ones. Chance decides which of their records are sent.
+/// [`Cutter::advance`] is called: another cutter that begins at the [position](Cut::position)
+/// behind a window makes the same ones. With these calls it does so if they are repeated between
+/// the same records, those before the position's record included. Chance decides which of their
+/// records are sent.
 #[derive(Debug)]
 pub struct Cutter {
     plan: Plan,
@@ -136,11 +138,23 @@ impl Cutter {
     /// Closes the windows by event time that end at or before this time: the stream's watermark has
     /// reached it. Without effect on windows by number.
     ///
+    /// The last of these windows is made also without a record, so that a receiver knows how far
+    /// the stream has come.
+    ///
     /// Where windows close by this alone, with [`Rule::NEVER`], another cutter makes the same ones
     /// if it is told the same watermarks between the same records.
     pub fn advance(&mut self, watermark_ms: i64) {
-        if let Rule::Time { length_ms, .. } = self.plan.rule {
-            self.close_below(index(watermark_ms, length_ms));
+        let Rule::Time { length_ms, .. } = self.plan.rule else { return };
+        let number = index(watermark_ms, length_ms);
+        if number <= self.open_from {
+            return;
+        }
+        let last = number - 1;
+        let is_open = self.open.contains_key(&last);
+        self.close_below(number);
+        if !is_open {
+            let next = RecordRef { offset: self.next, ..RecordRef::default() };
+            self.end(Open::new(&next, (number, self.time_max_ms)), last, true);
         }
     }
 
@@ -241,7 +255,13 @@ impl Cutter {
     }
 
     fn close_one(&mut self, number: i64, is_last_part: bool) {
-        let Some(open) = self.open.remove(&number) else { return };
+        if let Some(open) = self.open.remove(&number) {
+            self.end(open, number, is_last_part);
+        }
+    }
+
+    /// Makes a window of what is no longer open.
+    fn end(&mut self, open: Open, number: i64, is_last_part: bool) {
         let part = if self.parts.0 == number { self.parts.1 } else { 0 };
         self.parts = if is_last_part { (number, 0) } else { (number, part + 1) };
         let from = self.resumed;

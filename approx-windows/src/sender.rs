@@ -29,8 +29,10 @@ pub struct StreamSender {
     progress: Arc<SenderProgress>,
     plan: Plan,
     begin: Option<Position>,
-    /// Made by the first record, unless the stream goes on.
+    /// Made by the first record, which begins a new stream, or by a watermark behind `begin`.
     cutter: Option<Cutter>,
+    /// The watermark before the first record. A first record behind it is late.
+    watermark_ms: Option<i64>,
     last_offset: Option<u64>,
 }
 
@@ -51,7 +53,15 @@ impl StreamSender {
         let progress = Arc::<SenderProgress>::default();
         let told = progress.clone();
         let worker = Worker::start(target, stream, move |news| told.take(news))?;
-        Ok(Self { worker, progress, plan, begin, cutter: None, last_offset: None })
+        Ok(Self {
+            worker,
+            progress,
+            plan,
+            begin,
+            cutter: None,
+            watermark_ms: None,
+            last_offset: None,
+        })
     }
 
     /// The progress of the thread.
@@ -77,11 +87,16 @@ impl StreamSender {
     }
 
     /// Closes the windows by event time that end at or before this time: no record of them follows.
+    /// The last of them is sent also if it has no record, unless nobody knows yet where the stream
+    /// begins.
     pub fn advance(&mut self, watermark_ms: i64) {
-        if let Some(cutter) = &mut self.cutter {
-            cutter.advance(watermark_ms);
-            self.send();
+        if self.cutter.is_none() && self.begin.is_none() {
+            self.watermark_ms = self.watermark_ms.max(Some(watermark_ms));
+            return;
         }
+        // Its offset is that of `begin`.
+        self.cutter(0).advance(watermark_ms);
+        self.send();
     }
 
     /// Closes all windows now. Later records of the last one by event time make another part of it.
@@ -115,10 +130,13 @@ impl StreamSender {
 
     fn cutter(&mut self, offset: u64) -> &mut Cutter {
         let begin = self.begin.unwrap_or(Position::begin(offset));
-        let plan = &self.plan;
+        let (plan, watermark_ms) = (&self.plan, self.watermark_ms);
         self.cutter.get_or_insert_with(|| {
             let mut cutter = Cutter::new(plan.clone(), begin, rand::random());
             cutter.set_room(Room::default().share());
+            if let Some(watermark_ms) = watermark_ms {
+                cutter.advance(watermark_ms);
+            }
             cutter
         })
     }

@@ -56,6 +56,30 @@ fn push__by_time_waits_for_late_records() {
 }
 
 #[test]
+fn advance__makes_the_last_window_also_without_records() {
+    let rule = Rule::Time { length_ms: 10, watermark_delay_ms: Rule::NEVER };
+    let mut cutter = new(rule, LIMITS, Position::begin(5));
+    let mut cut = |calls: &[Step]| -> Vec<_> {
+        calls.iter().for_each(|call| step(&mut cutter, call));
+        let cuts = drain(&mut cutter);
+        let of = |cut: &Cut| (cut.number, cut.part, cut.offsets.to_string(), cut.position.offset);
+        cuts.iter().inspect(|cut| assert!(cut.is_last_part)).map(of).collect()
+    };
+    let at = |offset, time_ms| Step::Push((offset, Some(time_ms), 1));
+    assert_eq!(cut(&[Step::Advance(30), Step::Advance(39)]), [(2, 0, String::new(), 5)]);
+    // Window 4 has no record, and window 6 keeps the stream's place.
+    let windows = [(3, 0, "5".into(), 6), (4, 0, String::new(), 6)];
+    assert_eq!(cut(&[at(5, 31), at(6, 61), Step::Advance(50)]), windows);
+    assert_eq!(cut(&[Step::Advance(70)]), [(6, 0, "6".into(), 7)]);
+    // The first part of a window was closed, and no record of it follows.
+    let mut parts = new(rule, LIMITS, Position::begin(0));
+    [at(0, 1), Step::Close, Step::Advance(10)].iter().for_each(|call| step(&mut parts, call));
+    let of = |cut: &Cut| (cut.number, cut.part, cut.is_last_part, cut.offsets.to_string());
+    let parts: Vec<_> = drain(&mut parts).iter().map(of).collect();
+    assert_eq!(parts, [(0, 0, false, "0".into()), (0, 1, true, String::new())]);
+}
+
+#[test]
 fn push__a_large_window_has_parts() {
     let limits = Limits { window_bytes_max: 100, record_bytes_max: 80 };
     let rule = Rule::Time { length_ms: 10, watermark_delay_ms: 0 };
@@ -95,11 +119,64 @@ fn inputs() -> impl Strategy<Value = Vec<Input>> {
     })
 }
 
-type Described = (i64, u32, bool, String, u64, u64);
+type Described = (i64, u32, bool, String, u64, u64, u64);
 
 fn describe(cut: &Cut) -> Described {
-    let Cut { number, part, is_last_part, offsets, from, position, .. } = cut;
-    (*number, *part, *is_last_part, offsets.to_string(), *from, position.offset)
+    let Cut { number, part, is_last_part, offsets, late, from, position, .. } = cut;
+    (*number, *part, *is_last_part, offsets.to_string(), *late, *from, position.offset)
+}
+
+/// A call of a [`Cutter`].
+#[derive(Clone, Debug)]
+enum Step {
+    Push(Input),
+    Advance(i64),
+    Close,
+}
+
+fn step(cutter: &mut Cutter, step: &Step) {
+    match step {
+        Step::Push(input) => push(cutter, input),
+        Step::Advance(watermark_ms) => cutter.advance(*watermark_ms),
+        Step::Close => cutter.close(),
+    }
+}
+
+/// Records of offsets without gaps, with watermarks and a few closings between them. Watermarks may
+/// go back: those of a restarted source do.
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let before = prop_oneof![
+        6 => Just(None),
+        3 => (-25i64..15).prop_map(|lag_ms| Some(Some(lag_ms))),
+        1 => Just(Some(None)),
+    ];
+    vec((vec(before, 0..3), -20i64..20, 0usize..60), 1..80).prop_map(|records| {
+        let mut steps = Vec::new();
+        for (offset, (before, jitter_ms, bytes)) in (0u64..).zip(records) {
+            let time_ms = 3 * offset as i64;
+            steps.extend(before.into_iter().flatten().map(|lag_ms| match lag_ms {
+                Some(lag_ms) => Step::Advance(time_ms + lag_ms),
+                None => Step::Close,
+            }));
+            steps.push(Step::Push((offset, Some(time_ms + jitter_ms), bytes)));
+        }
+        steps
+    })
+}
+
+/// The steps behind the last record before an offset: those that an application keeps. Of
+/// watermarks that follow each other it keeps the last.
+fn kept(steps: &[Step], offset: u64) -> Vec<Step> {
+    let is_before = |step: &Step| matches!(step, Step::Push(input) if input.0 < offset);
+    let from = steps.iter().rposition(is_before).map_or(0, |last| last + 1);
+    let mut kept: Vec<Step> = Vec::new();
+    for step in &steps[from..] {
+        match (kept.last_mut(), step) {
+            (Some(Step::Advance(last)), Step::Advance(next)) => *last = (*last).max(*next),
+            _ => kept.push(step.clone()),
+        }
+    }
+    kept
 }
 
 proptest! {
@@ -215,6 +292,39 @@ proptest! {
             rest.for_each(|input| push(&mut again, input));
             let found: Vec<_> = drain(&mut again).iter().map(describe).collect();
             prop_assert_eq!(&found[..], &expected[index + 1..], "behind {:?}", cut.position);
+        }
+    }
+
+    /// Another cutter goes on behind any window that watermarks or the application have closed, if
+    /// these calls are repeated.
+    #[test]
+    fn advance__at_a_position_makes_the_same_windows(
+        steps in steps(),
+        rule in prop_oneof![
+            1 => (1u64..8).prop_map(Rule::Records),
+            3 => (1u64..40).prop_map(|length_ms| {
+                Rule::Time { length_ms, watermark_delay_ms: Rule::NEVER }
+            }),
+        ],
+        bytes in 40usize..4_000,
+    ) {
+        let limits = Limits { window_bytes_max: bytes, ..LIMITS };
+        let mut cutter = new(rule, limits, Position::begin(0));
+        steps.iter().for_each(|call| step(&mut cutter, call));
+        cutter.close();
+        let windows = drain(&mut cutter);
+        // Of watermarks that follow each other the last alone makes fewer empty windows.
+        let of_records = |cuts: &[Cut]| -> Vec<Described> {
+            cuts.iter().filter(|cut| !cut.offsets.is_empty()).map(describe).collect()
+        };
+        let begin = [Position::begin(0)].into_iter();
+        for (index, position) in begin.chain(windows.iter().map(|cut| cut.position)).enumerate() {
+            let position = Position::parse(position.offset, &position.to_string()).unwrap();
+            let mut again = new(rule, limits, position);
+            kept(&steps, position.offset).iter().for_each(|call| step(&mut again, call));
+            again.close();
+            let found = of_records(&drain(&mut again));
+            prop_assert_eq!(found, of_records(&windows[index..]), "from {:?}", position);
         }
     }
 

@@ -91,10 +91,12 @@ fn rule(
     }
 }
 
-/// The position in the text of [`position_text`].
+/// The position in the text of [`position_text`], or the offset at which a stream begins.
 fn position(text: &str) -> Outcome<Position> {
-    let parts = text.split_once(' ');
-    let position = parts.and_then(|(offset, text)| Position::parse(offset.parse().ok()?, text));
+    let position = match text.split_once(' ') {
+        Some((offset, text)) => offset.parse().ok().and_then(|at| Position::parse(at, text)),
+        None => text.parse().ok().map(Position::begin),
+    };
     position
         .ok_or_else(|| Failure::argument("position must be the text of another sender's position"))
 }

@@ -95,6 +95,8 @@ public final class WindowSender implements AutoCloseable {
 
     /**
      * Closes the windows by event time that end at or before this time: no record of them follows.
+     * The last of them is sent also without a record, so that its receiver knows how far the stream
+     * has come, once the stream has had a record or {@link WindowSenderBuilder#position}.
      *
      * @param watermarkMs milliseconds since 1970
      * @throws ClosedException if the sender is closed, or has failed before

@@ -133,9 +133,11 @@ public final class WindowSenderBuilder {
     }
 
     /**
-     * The position of an earlier sender of the stream. Records from its offset on follow.
+     * The position of an earlier sender of the stream. Records from its offset on follow. A new
+     * stream may have the offset of its first record here: its watermarks are told before that
+     * record then.
      *
-     * @param position the text of {@link WindowSender.State#position}
+     * @param position the text of {@link WindowSender.State#position}, or an offset
      * @return this builder
      */
     public WindowSenderBuilder position(String position) {

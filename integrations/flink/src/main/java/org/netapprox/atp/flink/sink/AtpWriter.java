@@ -1,0 +1,261 @@
+package org.netapprox.atp.flink.sink;
+
+import java.io.IOException;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Collection;
+import java.util.Comparator;
+import java.util.Iterator;
+import java.util.List;
+import java.util.Objects;
+import java.util.OptionalLong;
+import java.util.stream.Stream;
+import org.apache.flink.annotation.Internal;
+import org.apache.flink.api.common.eventtime.Watermark;
+import org.apache.flink.api.common.operators.ProcessingTimeService;
+import org.apache.flink.api.connector.sink2.StatefulSinkWriter;
+import org.apache.flink.api.connector.sink2.WriterInitContext;
+
+/**
+ * Sends the records of one subtask: a stream for each receiver.
+ *
+ * @param <T> the type of the records
+ */
+@Internal
+public class AtpWriter<T> implements StatefulSinkWriter<T, StreamState> {
+    /** The interval of looks at failures and confirmations while no record comes. */
+    private static final long TICK_MS = 200;
+
+    /** The records between two looks at the confirmations. */
+    private static final int LOOK_RECORDS = 256;
+
+    private final SinkOptions<T> options;
+    private final int subtask;
+    private final WriterMetrics metrics;
+    private final ProcessingTimeService clock;
+
+    /** By peer; null before the first record, unless all begin at once. */
+    private final OutStream[] streams;
+
+    private final List<Finisher> finishing = new ArrayList<>();
+    private long confirmedBefore;
+    private long watermarkMs = Long.MIN_VALUE;
+    private long written;
+    private boolean isClosed;
+
+    /**
+     * A writer that goes on with the streams of a checkpoint.
+     *
+     * @param options the options of the sink
+     * @param context the context of the subtask
+     * @param restored the streams; none for a new job
+     * @throws IOException if a stream's receiver isn't among the peers
+     */
+    public AtpWriter(
+            SinkOptions<T> options, WriterInitContext context, Collection<StreamState> restored)
+            throws IOException {
+        this.options = options;
+        subtask = context.getTaskInfo().getIndexOfThisSubtask();
+        streams = new OutStream[options.peers().size()];
+        metrics = new WriterMetrics(context.metricGroup());
+        clock = context.getProcessingTimeService();
+        try {
+            options.serializer().open(context.asSerializationSchemaInitializationContext());
+        } catch (Exception e) {
+            throw new IOException("the serializer of the sink \"" + options.topic()
+                    + "\" can't be opened: " + e, e);
+        }
+        for (StreamState state : restored) {
+            check(state);
+        }
+        for (StreamState state : restored) {
+            restore(state);
+        }
+        for (int peer = 0; options.beginsAll() && peer < streams.length; peer++) {
+            if (streams[peer] == null && options.sendsTo(peer, subtask)) {
+                streams[peer] = OutStream.create(options, subtask, peer);
+            }
+        }
+        // The records of a checkpoint are sent by the first tick: the restore doesn't wait.
+        clock.registerTimer(clock.getCurrentProcessingTime(), this::tick);
+    }
+
+    private void check(StreamState state) throws IOException {
+        if (state.hasRecords() && !options.peers().contains(state.id().peer())) {
+            throw new IOException(
+                    "the checkpoint has records of the sink \"" + options.topic() + "\" for "
+                            + state.id().peer() + ", which isn't among its peers "
+                            + options.peers() + ": add that peer again, or drain the job before"
+                            + " you remove it");
+        }
+    }
+
+    /** Goes on with one stream of each peer that this writer sends to, and finishes the others. */
+    private void restore(StreamState state) throws IOException {
+        int peer = options.peers().indexOf(state.id().peer());
+        if (peer >= 0 && streams[peer] == null && options.sendsTo(peer, subtask)) {
+            streams[peer] = OutStream.restore(options, state);
+        } else if (state.hasRecords()) {
+            finishing.add(Finisher.start(OutStream.restore(options, state)));
+        }
+    }
+
+    @Override
+    public void write(T element, Context context) throws IOException, InterruptedException {
+        RecordBytes bytes = RecordBytes.of(element, options);
+        Long timestamp = context.timestamp();
+        if (timestamp == null && options.lengthMs() > 0) {
+            throw new IOException(
+                    "a record of the sink \"" + options.topic() + "\" has no event time, by which"
+                            + " its windows are cut: assign timestamps and watermarks before the"
+                            + " sink, or give records in place of length");
+        }
+        OptionalLong timestampMs =
+                timestamp == null ? OptionalLong.empty() : OptionalLong.of(timestamp);
+        OutStream stream = stream(options.peer(element, subtask));
+        try {
+            stream.write(timestampMs, bytes.key(), bytes.value(), bytes.headers(), bytes.group());
+            metrics.onRecord(bytes.length());
+            if (++written % LOOK_RECORDS == 0) {
+                refresh();
+            }
+            while (logBytes() > options.logBytesMax()) {
+                makeRoom();
+            }
+        } catch (IOException e) {
+            metrics.onFailure();
+            throw e;
+        }
+    }
+
+    private OutStream stream(int peer) {
+        OutStream stream = streams[peer];
+        if (stream == null) {
+            stream = OutStream.create(options, subtask, peer);
+            if (watermarkMs > Long.MIN_VALUE && watermarkMs < Long.MAX_VALUE) {
+                // Records behind it are late here as in the other streams.
+                stream.log().advance(watermarkMs + 1);
+            }
+            streams[peer] = stream;
+        }
+        return stream;
+    }
+
+    private void makeRoom() throws IOException, InterruptedException {
+        var byBytes = Comparator.comparingLong((OutStream stream) -> stream.log().bytes());
+        streams().max(byBytes).orElseThrow().makeRoom();
+    }
+
+    @Override
+    public void writeWatermark(Watermark watermark) throws IOException, InterruptedException {
+        watermarkMs = watermark.getTimestamp();
+        for (OutStream stream : streams().toList()) {
+            if (watermarkMs == Long.MAX_VALUE) {
+                // A later job goes on from a savepoint behind the last window, not behind all time.
+                stream.advanceToEnd();
+            } else {
+                // A watermark says that no record of its own time follows either.
+                stream.log().advance(watermarkMs + 1);
+            }
+            send(stream);
+        }
+    }
+
+    /** Waits for confirmations only at the end: checkpoints hold what isn't confirmed. */
+    @Override
+    public void flush(boolean endOfInput) throws IOException, InterruptedException {
+        if (!endOfInput) {
+            return;
+        }
+        List<Finisher> ending = new ArrayList<>(finishing);
+        for (OutStream stream : streams().toList()) {
+            // At once: a receiver may wait for all streams before it confirms one.
+            ending.add(Finisher.start(stream));
+        }
+        try {
+            for (Finisher finisher : ending) {
+                finisher.await();
+            }
+        } catch (IOException | InterruptedException e) {
+            if (e instanceof IOException) {
+                metrics.onFailure();
+            }
+            ending.forEach(Finisher::close);
+            throw e;
+        }
+        refresh();
+    }
+
+    @Override
+    public List<StreamState> snapshotState(long checkpointId) throws IOException {
+        refresh();
+        List<StreamState> states = new ArrayList<>();
+        for (OutStream stream : streams().toList()) {
+            states.add(stream.state());
+        }
+        finishing.forEach(finisher -> states.add(finisher.state()));
+        return states;
+    }
+
+    /** Sends what is ready, drops what is confirmed, and fails the job if a receiver is gone. */
+    private void tick(long time) throws IOException, InterruptedException {
+        if (isClosed) {
+            return;
+        }
+        for (OutStream stream : streams().toList()) {
+            send(stream);
+        }
+        refresh();
+        clock.registerTimer(clock.getCurrentProcessingTime() + TICK_MS, this::tick);
+    }
+
+    /** Sends what is ready of a stream. */
+    final void send(OutStream stream) throws IOException, InterruptedException {
+        try {
+            stream.send();
+            stream.check();
+        } catch (IOException e) {
+            metrics.onFailure();
+            throw e;
+        }
+    }
+
+    /** The streams that have begun. */
+    final Stream<OutStream> streams() {
+        return Arrays.stream(streams).filter(Objects::nonNull);
+    }
+
+    private void refresh() throws IOException {
+        long confirmed = 0;
+        long unconfirmed = 0;
+        for (OutStream stream : streams().toList()) {
+            stream.refresh();
+            confirmed += stream.confirmed();
+            unconfirmed += stream.unconfirmed();
+        }
+        for (Iterator<Finisher> all = finishing.iterator(); all.hasNext(); ) {
+            Finisher finisher = all.next();
+            if (finisher.isDone()) {
+                confirmedBefore += finisher.stream().confirmed();
+                finisher.close();
+                all.remove();
+            }
+        }
+        metrics.set(confirmedBefore + confirmed, unconfirmed, logBytes());
+    }
+
+    private long logBytes() {
+        long bytes = 0;
+        for (OutStream stream : streams) {
+            bytes += stream == null ? 0 : stream.log().bytes();
+        }
+        return bytes;
+    }
+
+    @Override
+    public void close() {
+        isClosed = true;
+        finishing.forEach(Finisher::close);
+        streams().forEach(OutStream::close);
+    }
+}

@@ -1,0 +1,57 @@
+package org.netapprox.atp.flink.sink;
+
+import java.io.IOException;
+import java.util.Collection;
+import org.apache.flink.annotation.Internal;
+import org.apache.flink.api.connector.sink2.Committer;
+import org.apache.flink.api.connector.sink2.CommitterInitContext;
+import org.apache.flink.api.connector.sink2.StatefulSinkWriter;
+import org.apache.flink.api.connector.sink2.SupportsCommitter;
+import org.apache.flink.api.connector.sink2.WriterInitContext;
+import org.apache.flink.core.io.SimpleVersionedSerializer;
+import org.netapprox.atp.flink.AtpSink;
+
+/**
+ * A sink that sends records once a checkpoint has them. Its committer learns of the checkpoints.
+ *
+ * @param <T> the type of the records
+ */
+@Internal
+public final class HoldingSink<T> extends AtpSink<T> implements SupportsCommitter<CheckpointMark> {
+    private static final long serialVersionUID = 1;
+
+    /**
+     * A sink with these options.
+     *
+     * @param options the options
+     */
+    public HoldingSink(SinkOptions<T> options) {
+        super(options);
+    }
+
+    @Override
+    public StatefulSinkWriter<T, StreamState> restoreWriter(
+            WriterInitContext context, Collection<StreamState> recoveredState) throws IOException {
+        return new HoldingWriter<>(options(), context, recoveredState);
+    }
+
+    @Override
+    public Committer<CheckpointMark> createCommitter(CommitterInitContext context) {
+        return new MarkCommitter();
+    }
+
+    @Override
+    public SimpleVersionedSerializer<CheckpointMark> getCommittableSerializer() {
+        return new CheckpointMark.Serializer();
+    }
+
+    private static final class MarkCommitter implements Committer<CheckpointMark> {
+        @Override
+        public void commit(Collection<CommitRequest<CheckpointMark>> requests) {
+            requests.forEach(request -> HoldingWriter.release(request.getCommittable()));
+        }
+
+        @Override
+        public void close() {}
+    }
+}
