@@ -52,6 +52,7 @@ import org.netapprox.atp.flink.source.WindowSourceReader;
  * AtpSourceBuilder#memoryBytesMax} bytes for each address, and a few windows that it emits next.
  *
  * @param <T> the type of the records' elements
+ * @serial exclude
  */
 public final class AtpSource<T>
         implements Source<Either<T, WindowSummary>, ListenSplit, PendingSplits>,

@@ -3,6 +3,7 @@ package org.netapprox.atp.flink.source;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.netapprox.atp.flink.source.SourceCluster.await;
+import static org.netapprox.atp.flink.source.SourceEngineTest.source;
 
 import java.net.DatagramSocket;
 import java.net.InetSocketAddress;
@@ -49,7 +50,7 @@ class SourceRecoveryTest {
         private Keeping(int parallelism, String... addresses) {
             env = SourceCluster.env(parallelism, true);
             SampledStream<String> stream =
-                    SourceEngineTest.source(addresses).build().stream(env, "readings").uid("s");
+                    source(addresses).build().stream(env, "readings").uid("s");
             records = Kept.of(stream.records(), "records");
             windows = Kept.of(stream.windows(), "windows");
         }
@@ -197,7 +198,7 @@ class SourceRecoveryTest {
         env.getCheckpointConfig().setTolerableCheckpointFailureNumber(Integer.MAX_VALUE);
         Kept<String> records =
                 Kept.slowly(
-                        SourceEngineTest.source(address).build().stream(env, "r").records(),
+                        source(address).build().stream(env, "r").records(),
                         "records");
         JobID job = cluster.submit(env);
         try (Sending sending = Sending.to(address, Sending.byNumber(0))) {
