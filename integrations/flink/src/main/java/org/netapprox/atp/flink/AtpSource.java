@@ -43,8 +43,7 @@ import org.netapprox.atp.flink.source.WindowSourceReader;
  * <p>A window is emitted whole or not at all, at most once. It is confirmed to its sender once it
  * is emitted. After a restore no record of a checkpoint is emitted again; windows that were
  * confirmed behind the checkpoint are lost, and {@link WindowSummary#skipped} of the next window
- * counts their offsets. A restart before the first checkpoint knows of no window,
- * and counts none.
+ * counts their offsets. A restart before the first checkpoint knows of no window, and counts none.
  *
  * <p>Windows by event time have watermarks: the end of the oldest stream's last window. Windows by
  * number have none: give their records some with {@code assignTimestampsAndWatermarks}.
