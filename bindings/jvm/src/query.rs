@@ -173,6 +173,23 @@ pub fn query_set_messages_sent<'local>(
     });
 }
 
+#[jni_mangle("org.netapprox.atp.Native")]
+pub fn query_set_rows<'local>(
+    env: EnvUnowned<'local>,
+    _: JClass<'local>,
+    query: jlong,
+    stratum: jint,
+    rows: jlong,
+) {
+    call(env, |_| {
+        let stratum = of_stratum(stratum)?;
+        let rows = u64::try_from(rows).map_err(|_| {
+            Failure::argument(format!("a number of rows must be 0 or more, not {rows}"))
+        })?;
+        with(query, |asked| Ok(asked.answering.set_exact_records(stratum, rows as f64)?))
+    });
+}
+
 /// `lost` has the first id and the id behind the last of each range; null before the end.
 #[jni_mangle("org.netapprox.atp.Native")]
 pub fn query_set_delivery<'local>(

@@ -134,6 +134,8 @@ final class Native {
     static native void querySetMessagesSent(long query, int stratum, long messages)
             throws IOException;
 
+    static native void querySetRows(long query, int stratum, long rows) throws IOException;
+
     static native void querySetDelivery(
             long query, int stratum, String order, boolean shortestFirst, int[] lost)
             throws IOException;

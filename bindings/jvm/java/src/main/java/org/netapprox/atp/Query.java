@@ -102,6 +102,20 @@ public final class Query implements AutoCloseable {
     }
 
     /**
+     * Sets the number of rows in all messages of a stratum, arrived or not, with or without a
+     * value. A count of all rows is then exact, and other counts and sums vary less.
+     *
+     * @param stratum the stratum, 0 or more
+     * @param rows the rows, 0 or more
+     * @throws DataException if another number was set
+     * @throws IOException if the query has failed
+     */
+    public void setRows(int stratum, long rows) throws IOException {
+        Native.querySetRows(number, stratum, rows);
+        Reference.reachabilityFence(this);
+    }
+
+    /**
      * Sets how the messages of a stratum were sent, and which are missing: when its source starts,
      * and again at its end. An incomplete stratum whose messages aren't known to be shuffled has a
      * warning.

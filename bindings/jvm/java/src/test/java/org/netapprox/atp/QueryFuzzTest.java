@@ -91,7 +91,13 @@ final class QueryFuzzTest {
                 }
             }
             case 2, 3, 4, 5 -> add(query, stratum);
-            case 6 -> Native.querySetMessagesSent(query, stratum, number());
+            case 6 -> {
+                if (random.nextBoolean()) {
+                    Native.querySetMessagesSent(query, stratum, number());
+                } else {
+                    Native.querySetRows(query, stratum, number());
+                }
+            }
             case 7 ->
                     Native.querySetDelivery(
                             query, stratum, any(ORDERS), random.nextBoolean(), lost());

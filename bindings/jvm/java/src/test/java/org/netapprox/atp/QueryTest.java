@@ -217,6 +217,25 @@ final class QueryTest {
     }
 
     @Test
+    void setRows__makesTheirCountExact() throws Exception {
+        try (Query query = Query.builder("count(*)").open("x")) {
+            query.setMessagesSent(0, 100);
+            query.setDelivery(0, SHUFFLED);
+            for (int i = 0; i < 50; i++) {
+                query.add(0, utf8(i % 7 + "\n"));
+            }
+            assertTrue(query.answers().find().orElseThrow().low() < 100);
+            query.setRows(0, 100);
+            Estimate count = query.answers().find().orElseThrow();
+            assertEquals(100, count.low(), 1e-9);
+            assertEquals(100, count.high(), 1e-9);
+            assertEquals(List.of(), count.warnings());
+            assertThrows(DataException.class, () -> query.setRows(0, 99));
+            assertThrows(IllegalArgumentException.class, () -> query.setRows(0, -1));
+        }
+    }
+
+    @Test
     void add__leavesOutWhatCannotBeCounted() throws Exception {
         try (Query query = Query.builder("sum(x)").open("k,x")) {
             assertThrows(NoAnswerException.class, query::answers);

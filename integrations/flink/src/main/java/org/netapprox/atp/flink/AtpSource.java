@@ -43,7 +43,7 @@ import org.netapprox.atp.flink.source.WindowSourceReader;
  * <p>A window is emitted whole or not at all, at most once. It is confirmed to its sender once it
  * is emitted. After a restore no record of a checkpoint is emitted again; windows that were
  * confirmed behind the checkpoint are lost, and {@link WindowSummary#skipped} of the next window
- * counts their offsets.
+ * counts their offsets. A restart before the first checkpoint knows of no window, and counts none.
  *
  * <p>Windows by event time have watermarks: the end of the oldest stream's last window. Windows by
  * number have none: give their records some with {@code assignTimestampsAndWatermarks}.
@@ -52,6 +52,7 @@ import org.netapprox.atp.flink.source.WindowSourceReader;
  * AtpSourceBuilder#memoryBytesMax} bytes for each address, and a few windows that it emits next.
  *
  * @param <T> the type of the records' elements
+ * @serial exclude
  */
 public final class AtpSource<T>
         implements Source<Either<T, WindowSummary>, ListenSplit, PendingSplits>,

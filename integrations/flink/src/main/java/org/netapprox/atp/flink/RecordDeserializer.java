@@ -1,7 +1,6 @@
 package org.netapprox.atp.flink;
 
 import java.io.Serializable;
-import java.util.Objects;
 import org.apache.flink.api.common.serialization.DeserializationSchema;
 import org.apache.flink.api.common.typeinfo.TypeInformation;
 import org.apache.flink.api.java.typeutils.ResultTypeQueryable;
@@ -46,7 +45,7 @@ public interface RecordDeserializer<T> extends Serializable, ResultTypeQueryable
      * @return the deserializer
      */
     static <T> RecordDeserializer<T> values(DeserializationSchema<T> schema) {
-        return new ValueDeserializer<>(schema);
+        return new RecordDeserializers.OfValues<>(schema);
     }
 
     /**
@@ -58,7 +57,7 @@ public interface RecordDeserializer<T> extends Serializable, ResultTypeQueryable
      * @return the deserializer
      */
     static <T> RecordDeserializer<T> of(TypeInformation<T> type, RecordFunction<T> function) {
-        return new FunctionDeserializer<>(type, function);
+        return new RecordDeserializers.OfFunction<>(type, function);
     }
 
     /**
@@ -78,71 +77,5 @@ public interface RecordDeserializer<T> extends Serializable, ResultTypeQueryable
          * @throws Exception if the record can't be read: the job fails
          */
         T apply(WindowRecord record, WindowGroup group, WindowSummary window) throws Exception;
-    }
-
-    /**
-     * See {@link #values}.
-     *
-     * @param <T> the type of the elements
-     */
-    final class ValueDeserializer<T> implements RecordDeserializer<T> {
-        private static final long serialVersionUID = 1;
-
-        private final DeserializationSchema<T> schema;
-
-        private ValueDeserializer(DeserializationSchema<T> schema) {
-            this.schema = Objects.requireNonNull(schema, "schema");
-        }
-
-        @Override
-        public void open(DeserializationSchema.InitializationContext context) throws Exception {
-            schema.open(context);
-        }
-
-        @Override
-        public void deserialize(
-                WindowRecord record, WindowGroup group, WindowSummary window, Collector<T> out)
-                throws Exception {
-            if (record.value() != null) {
-                schema.deserialize(record.value(), out);
-            }
-        }
-
-        @Override
-        public TypeInformation<T> getProducedType() {
-            return schema.getProducedType();
-        }
-    }
-
-    /**
-     * See {@link #of}.
-     *
-     * @param <T> the type of the elements
-     */
-    final class FunctionDeserializer<T> implements RecordDeserializer<T> {
-        private static final long serialVersionUID = 1;
-
-        private final TypeInformation<T> type;
-        private final RecordFunction<T> function;
-
-        private FunctionDeserializer(TypeInformation<T> type, RecordFunction<T> function) {
-            this.type = Objects.requireNonNull(type, "type");
-            this.function = Objects.requireNonNull(function, "function");
-        }
-
-        @Override
-        public void deserialize(
-                WindowRecord record, WindowGroup group, WindowSummary window, Collector<T> out)
-                throws Exception {
-            T element = function.apply(record, group, window);
-            if (element != null) {
-                out.collect(element);
-            }
-        }
-
-        @Override
-        public TypeInformation<T> getProducedType() {
-            return type;
-        }
     }
 }

@@ -10,8 +10,9 @@ public interface RowFunction extends Serializable {
      * Makes the row.
      *
      * @param record the record
-     * @return a value for each column; a null among them is a missing value. Null instead of the
-     *     array: the record is no row
+     * @return a value for each column; a null among them is a missing value, and a null instead of
+     *     the array a row of missing values. Each record is a row, since those that didn't arrive
+     *     count as rows
      * @throws Exception if the record can't be read: the job fails
      */
     Object[] row(WindowRecord record) throws Exception;

@@ -12,6 +12,7 @@ import org.netapprox.atp.flink.RowFunction;
  * @param query the query
  * @param columns the names of the table's columns
  * @param row makes the row of a record
+ * @serial exclude
  */
 public record AnswerOptions(String query, List<String> columns, RowFunction row)
         implements Serializable {

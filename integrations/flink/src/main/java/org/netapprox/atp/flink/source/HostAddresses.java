@@ -12,6 +12,7 @@ import org.apache.flink.util.FlinkRuntimeException;
  * A reader tells the enumerator the addresses of its task manager's host.
  *
  * @param ips IP addresses without names of interfaces
+ * @serial exclude
  */
 public record HostAddresses(List<String> ips) implements SourceEvent {
     private static final long serialVersionUID = 1;

@@ -12,6 +12,7 @@ import java.util.regex.Pattern;
  * @param text the address as it was given
  * @param ip the IP address, without the name of an interface
  * @param port the port, 1 to 65535
+ * @serial exclude
  */
 public record ListenAddress(String text, InetAddress ip, int port) implements Serializable {
     private static final long serialVersionUID = 1;

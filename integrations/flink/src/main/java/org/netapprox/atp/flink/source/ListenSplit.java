@@ -33,9 +33,9 @@ public final class ListenSplit implements SourceSplit {
     }
 
     /**
-     * The same state at another address.
+     * Moves the state to another address.
      *
-     * @param other the other address
+     * @param other the address
      * @return the split
      */
     public ListenSplit movedTo(String other) {

@@ -20,6 +20,7 @@ import org.netapprox.atp.WindowReceiver;
  * @param isBounded whether an address is done once its streams have ended
  * @param daemon the daemon's control socket; empty for none, null for the default
  * @param answer the answer to give for each window; null for none
+ * @serial exclude
  */
 public record SourceOptions(
         List<String> addresses,

@@ -29,7 +29,7 @@ final class WindowAnswers {
 
     /**
      * Adds the answers to a window's summary. Each group is a stratum, and each record a message of
-     * one row or none.
+     * one row.
      *
      * @return the rows that couldn't be read or counted
      * @throws Exception if the function of the rows fails, or the query
@@ -45,6 +45,10 @@ final class WindowAnswers {
                 }
                 query.setMessagesSent(group.id(), group.records());
                 query.setDelivery(group.id(), delivery(group));
+                if (window.repeated() == 0) {
+                    // Otherwise nothing says in which groups the lost ones of them are.
+                    query.setRows(group.id(), group.records());
+                }
                 for (WindowRecord record : sample.records()) {
                     try {
                         query.add(group.id(), row(record));
@@ -73,11 +77,11 @@ final class WindowAnswers {
     }
 
     private ByteBuffer row(WindowRecord record) throws Exception {
+        int columns = options.columns().size();
         Object[] values = options.row().row(record);
         if (values == null) {
-            return NO_ROW;
+            values = new Object[columns];
         }
-        int columns = options.columns().size();
         if (values.length != columns) {
             throw new IllegalArgumentException(
                     "a row must have " + columns + " values, one for each column of the answer,"

@@ -4,7 +4,6 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.netapprox.atp.flink.source.SourceCluster.await;
 
-import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.List;
@@ -25,7 +24,6 @@ import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
-import org.netapprox.atp.Job;
 import org.netapprox.atp.flink.AtpSource;
 import org.netapprox.atp.flink.AtpSourceBuilder;
 import org.netapprox.atp.flink.RecordDeserializer;
@@ -149,6 +147,39 @@ class SourceEngineTest {
         }
     }
 
+    /** A sample's answers have intervals, and N is known. */
+    @Test
+    void answer__ofASampleKnowsTheNumberOfRecords() throws Exception {
+        String address = SourceCluster.address();
+        StreamExecutionEnvironment env = SourceCluster.env(1, false);
+        AtpSource<String> source =
+                source(address)
+                        .answer(
+                                "SELECT count(*), sum(v)",
+                                List.of("v"),
+                                record -> new Object[] {record.offset() % 10})
+                        .build();
+        Kept<WindowSummary> windows = Kept.of(source.stream(env, "readings").windows(), "windows");
+        JobID job = cluster.submit(env);
+        try (Sending sending = Sending.to(address, Sending.byNumber(0).records(500).msr(0.5))) {
+            sending.send(1_000);
+            await("windows", () -> windows.size() == 2);
+            for (WindowSummary window : windows.elements()) {
+                WindowSummary.Answer count = window.answers.get(0);
+                assertEquals("count(*)", count.label);
+                assertEquals(500, count.low, 1e-6);
+                assertEquals(500, count.high, 1e-6);
+                WindowSummary.Answer sum = window.answers.get(1);
+                boolean isComplete = window.lost == 0;
+                assertEquals(isComplete, sum.low == sum.high, sum.toString());
+                assertTrue(sum.low <= sum.value && sum.value <= sum.high, sum.toString());
+                assertEquals(List.of(), window.warnings);
+            }
+        } finally {
+            cluster.cancel(job);
+        }
+    }
+
     @Test
     void bounded__endsWithItsStreams() throws Exception {
         String address = SourceCluster.address();
@@ -222,78 +253,6 @@ class SourceEngineTest {
             sending.windows(30);
         } catch (Exception e) {
             throw new AssertionError(e);
-        }
-    }
-
-    @Test
-    void stranger__isRefusedAndTheJobGoesOn() throws Exception {
-        String address = SourceCluster.address();
-        StreamExecutionEnvironment env = SourceCluster.env(1, false);
-        Kept<String> records =
-                Kept.of(source(address).build().stream(env, "readings").records(), "records");
-        JobID job = cluster.submit(env);
-        try (Sending sending = Sending.to(address, Sending.byNumber(0))) {
-            sending.windows(1);
-            try (Job stranger = Job.builder().noDaemon().connect(address)) {
-                stranger.send("no window".getBytes(StandardCharsets.UTF_8));
-                stranger.finish();
-            } catch (IOException e) {
-                // The receiver refuses it.
-            }
-            sending.windows(1);
-            await("records", () -> records.size() == 2 * Sending.WINDOW);
-            records.once();
-            assertEquals(JobStatus.RUNNING, cluster.status(job));
-        } finally {
-            cluster.cancel(job);
-        }
-    }
-
-    @Test
-    void noSender__failsTheJob() throws Exception {
-        String address = SourceCluster.address();
-        StreamExecutionEnvironment env = SourceCluster.env(1, false);
-        source(address).senderTimeout(Duration.ofMillis(200)).build().stream(env, "readings");
-        String failure = cluster.failure(cluster.submit(env));
-        String sentence =
-                "no window has come to " + address + " in 0.2 s: check that a sender sends to this"
-                        + " address, that the source admits it, and that UDP reaches it, or set a"
-                        + " longer senderTimeout";
-        assertTrue(failure.contains(sentence), failure);
-    }
-
-    @Test
-    void addressOfAnotherHost__failsTheJob() throws Exception {
-        StreamExecutionEnvironment env = SourceCluster.env(1, false);
-        source("203.0.113.7:4747").build().stream(env, "readings");
-        String failure = cluster.failure(cluster.submit(env));
-        String sentence =
-                "no task manager with a reader of the source has the address 203.0.113.7:4747:"
-                        + " listen at one of theirs, which are ";
-        assertTrue(failure.contains(sentence), failure);
-    }
-
-    @Test
-    void damagedRecord__isNotConfirmed() throws Exception {
-        String address = SourceCluster.address();
-        StreamExecutionEnvironment env = SourceCluster.env(1, false);
-        AtpSource.builder(
-                        RecordDeserializer.of(
-                                Types.STRING,
-                                (record, group, window) -> {
-                                    throw new IOException("no reading");
-                                }))
-                .listen(address)
-                .noDaemon()
-                .build()
-                .stream(env, "readings");
-        JobID job = cluster.submit(env);
-        try (Sending sending = Sending.to(address, Sending.byNumber(0))) {
-            sending.send(Sending.WINDOW);
-            String failure = cluster.failure(job);
-            String sentence = " of readings [0], window 0 can't be deserialized: no reading";
-            assertTrue(failure.contains(sentence), failure);
-            assertEquals(0, sending.sender.state().confirmed());
         }
     }
 }

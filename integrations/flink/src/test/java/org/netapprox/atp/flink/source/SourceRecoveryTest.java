@@ -3,15 +3,19 @@ package org.netapprox.atp.flink.source;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.netapprox.atp.flink.source.SourceCluster.await;
+import static org.netapprox.atp.flink.source.SourceEngineTest.source;
 
+import java.io.IOException;
 import java.net.DatagramSocket;
 import java.net.InetSocketAddress;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
 import org.apache.flink.api.common.JobID;
 import org.apache.flink.api.common.JobStatus;
+import org.apache.flink.api.common.typeinfo.Types;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
@@ -20,6 +24,9 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 import org.netapprox.atp.WindowSender;
+import org.netapprox.atp.flink.AtpSource;
+import org.netapprox.atp.flink.AtpSourceBuilder;
+import org.netapprox.atp.flink.RecordDeserializer;
 import org.netapprox.atp.flink.SampledStream;
 import org.netapprox.atp.flink.WindowSummary;
 
@@ -47,9 +54,12 @@ class SourceRecoveryTest {
         private final Kept<WindowSummary> windows;
 
         private Keeping(int parallelism, String... addresses) {
+            this(parallelism, source(addresses));
+        }
+
+        private Keeping(int parallelism, AtpSourceBuilder<String> source) {
             env = SourceCluster.env(parallelism, true);
-            SampledStream<String> stream =
-                    SourceEngineTest.source(addresses).build().stream(env, "readings").uid("s");
+            SampledStream<String> stream = source.build().stream(env, "readings").uid("s");
             records = Kept.of(stream.records(), "records");
             windows = Kept.of(stream.windows(), "windows");
         }
@@ -158,6 +168,39 @@ class SourceRecoveryTest {
         }
     }
 
+    /** Whether a record has failed: the attempt behind a restart reads it. */
+    private static final AtomicBoolean HAS_FAILED = new AtomicBoolean();
+
+    @Test
+    void failedEmission__isSentAgain() throws Exception {
+        String address = SourceCluster.address();
+        HAS_FAILED.set(false);
+        RecordDeserializer<String> records =
+                RecordDeserializer.of(
+                        Types.STRING,
+                        (record, group, window) -> {
+                            boolean isBad = record.offset() == 3 * Sending.WINDOW / 2;
+                            if (isBad && HAS_FAILED.compareAndSet(false, true)) {
+                                throw new IOException("no reading");
+                            }
+                            return Long.toString(record.offset());
+                        });
+        Keeping keeping =
+                new Keeping(1, AtpSource.builder(records).listen(address).noDaemon());
+        JobID job = cluster.submit(keeping.env);
+        try (Sending sending = Sending.to(address, Sending.byNumber(0))) {
+            sending.windows(1);
+            // Without a checkpoint, the next attempt would know of no window.
+            cluster.awaitCheckpoint(job);
+            sending.windows(3);
+            keeping.awaitAll(4 * Sending.WINDOW);
+            assertTrue(HAS_FAILED.get());
+            assertEquals(0, keeping.skipped());
+        } finally {
+            cluster.cancel(job);
+        }
+    }
+
     @Test
     void rescaling__keepsEachAddressAtOneReader() throws Exception {
         String[] addresses = new String[4];
@@ -197,7 +240,7 @@ class SourceRecoveryTest {
         env.getCheckpointConfig().setTolerableCheckpointFailureNumber(Integer.MAX_VALUE);
         Kept<String> records =
                 Kept.slowly(
-                        SourceEngineTest.source(address).build().stream(env, "r").records(),
+                        source(address).build().stream(env, "r").records(),
                         "records");
         JobID job = cluster.submit(env);
         try (Sending sending = Sending.to(address, Sending.byNumber(0))) {
