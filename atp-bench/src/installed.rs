@@ -17,6 +17,7 @@ const TARGET: &str = "ATP_TARGET";
 const KAFKA: &str = "ATP_KAFKA";
 const KAFKA_LOAD: &str = "ATP_KAFKA_LOAD";
 const KAFKA_JARS: &str = "ATP_KAFKA_JARS";
+const FLINK_CLASS_PATH: &str = "ATP_FLINK_CLASS_PATH";
 
 /// The daemon's binary.
 pub fn daemon() -> Result<PathBuf> {
@@ -52,6 +53,11 @@ pub fn kafka_load() -> Result<PathBuf> {
 /// The folder of Kafka's jars.
 pub fn kafka_jars() -> Result<PathBuf> {
     path(KAFKA_JARS)
+}
+
+/// The class path of Flink with the jobs of the benchmark, such as `FOLDER/*:FOLDER`.
+pub fn flink_class_path() -> Result<PathBuf> {
+    path(FLINK_CLASS_PATH)
 }
 
 /// A Python interpreter with the packages of the benchmarks.

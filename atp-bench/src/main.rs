@@ -46,7 +46,8 @@ fn main() -> std::process::ExitCode {
     let outcome = match atp_output::parse::<Cli>().command {
         Command::Run(args) => match args.engine() {
             Some(run::Engine::Torch) => bench::demonstrate_training(),
-            Some(run::Engine::Kafka) => bench::demonstrate_kafka(),
+            Some(run::Engine::Kafka) => bench::demonstrate_kafka(bench::KafkaEngine::Plain),
+            Some(run::Engine::Flink) => bench::demonstrate_kafka(bench::KafkaEngine::Flink),
             None => run::main(args),
         },
         Command::Bench(args) => bench::main(args),

@@ -15,7 +15,7 @@ mod reality;
 mod rows;
 mod training;
 
-pub use kafka::demonstrate as demonstrate_kafka;
+pub use kafka::{Engine as KafkaEngine, demonstrate as demonstrate_kafka};
 pub use options::{DaemonOption, require_root};
 pub use training::demonstrate as demonstrate_training;
 

@@ -107,7 +107,7 @@ impl Conditions {
         let measured = measured_time(span)?;
         let mut looks: Vec<Look> = Vec::new();
         loop {
-            let lines = programs::lines(&receivers.receiver)?;
+            let lines = receivers.lines()?;
             let answered = span.answers(&lines).len();
             progress.delivered(answered);
             let is_due = |at: &u64| clock::now_ns() >= *at;
@@ -119,14 +119,11 @@ impl Conditions {
             if is_late || has_ended && answered == span.count() {
                 break;
             }
-            programs::require_running(&mut receivers.receiver, "the receiver")?;
-            if let Some(bridge) = &mut receivers.bridge {
-                programs::require_running(bridge, "atp-kafka send")?;
-            }
+            receivers.require_running()?;
             thread::sleep(LOOK_UP);
         }
         let after = processor(testbed, &receivers)?;
-        let received = programs::lines(&receivers.receiver)?;
+        let received = receivers.lines()?;
         let produced = producer_lines(producer)?;
         // Before the requests are waited for: records that nobody answers in time delay them.
         drop(receivers);
@@ -244,10 +241,10 @@ fn measured_time(span: Span) -> Result<Window> {
 
 /// Processor time so far.
 fn processor(testbed: &Testbed, receivers: &Receivers) -> Result<Processor> {
-    let bridge = receivers.bridge.as_ref().map(Process::id);
+    let (bridge, receiver) = receivers.processor_s()?;
     Ok(Processor {
-        bridge: bridge.map_or(Ok(0.0), processor_s)?,
-        receiver: processor_s(receivers.receiver.id())?,
+        bridge,
+        receiver,
         daemons: testbed.daemon_ids().map(processor_s).sum::<Result<f64>>()?,
     })
 }

@@ -1,5 +1,5 @@
-//! `cargo xtask run --engine kafka`: a topic with a tenth more records than the network carries,
-//! over TCP whole, over TCP as a sample, and over ATP.
+//! `cargo xtask run --engine kafka|flink`: a topic with a tenth more records than the network
+//! carries, over TCP whole, over TCP as a sample, and over ATP.
 
 use std::fs;
 
@@ -7,6 +7,7 @@ use anyhow::{Context, Result};
 use atp_output::say;
 use testbed::interrupt;
 
+use super::engine::Engine;
 use super::row::{Cell, Rows};
 use super::scheme::Scheme;
 use super::{conditions, draw, require_success, table};
@@ -15,11 +16,7 @@ use crate::installed;
 use crate::job::progress::Progress;
 use crate::result_file::ResultFile;
 
-const SCHEMES: [(Scheme, &str); 3] = [
-    (Scheme::TcpFull, "a plain consumer reads the whole topic over TCP"),
-    (Scheme::TcpSample, "the producer writes a sample, which a plain consumer reads over TCP"),
-    (Scheme::Atp, "the bridge sends windows of the whole topic over ATP"),
-];
+const SCHEMES: [Scheme; 3] = [Scheme::TcpFull, Scheme::TcpSample, Scheme::Atp];
 const MSR: f64 = 0.8;
 /// Too much for the port, of which MSR isn't.
 const LOAD: f64 = 1.1;
@@ -30,28 +27,29 @@ const SECONDS: u32 = 25;
 const RATE_BITS_PER_S: u64 = 50_000_000;
 const VALUE_BYTES: u32 = 1_000;
 
-pub fn main() -> Result<()> {
+/// A demonstration with the program of this engine at the receiving host.
+pub fn main(engine: Engine) -> Result<()> {
     interrupt::install()?;
     require_root("makes network namespaces")?;
     let conditions = conditions()?;
     let folder = installed::target().join("run");
     fs::create_dir_all(&folder).with_context(|| format!("can't make {}", folder.display()))?;
-    let picture = ResultFile::at(&folder.join("kafka.svg"))?;
+    let picture = ResultFile::at(&folder.join(engine.picture()))?;
     say!(
-        "A producer writes records to a topic of Kafka. Another host answers each second of them \
-         with a count and a mean. The port to it carries {:.0} % of the records beside exact \
+        "A producer writes records to a topic of Kafka. {} answers each second of them with a \
+         count and a mean. The port to it carries {:.0} % of the records beside exact \
          traffic, and MSR is {MSR}.",
+        engine.receiver(),
         100.0 / LOAD
     );
     // Each demonstration measures anew.
     let scratch = testbed::own_folder("atp-kafka-")?;
     let mut rows = Rows::open(&scratch.path().join("rows.jsonl"))?;
-    let cells = cells();
+    let cells = cells(engine);
     let progress = Progress::new();
     for cell in &cells {
-        let about = SCHEMES.iter().find(|(scheme, _)| Some(*scheme) == cell.scheme);
-        let name = about.map_or("exact traffic alone".to_owned(), |(scheme, about)| {
-            format!("{}, {about}", scheme.name())
+        let name = cell.scheme.map_or("exact traffic alone".to_owned(), |scheme| {
+            format!("{}, {}", scheme.name(), engine.about(scheme))
         });
         progress.begin(&name);
         let outcome = conditions.measure(cell, &progress)?;
@@ -64,7 +62,7 @@ pub fn main() -> Result<()> {
     require_success(&cells, &rows)
 }
 
-fn cells() -> Vec<Cell> {
+fn cells(engine: Engine) -> Vec<Cell> {
     let cell = |scheme: Option<Scheme>| Cell {
         scheme,
         msr: scheme.filter(|scheme| scheme.samples()).map(|_| MSR),
@@ -73,8 +71,9 @@ fn cells() -> Vec<Cell> {
         seconds: SECONDS,
         rate_bits_per_s: RATE_BITS_PER_S,
         value_bytes: VALUE_BYTES,
+        engine,
     };
-    [None].into_iter().chain(SCHEMES.map(|(scheme, _)| Some(scheme))).map(cell).collect()
+    [None].into_iter().chain(SCHEMES.map(Some)).map(cell).collect()
 }
 
 #[cfg(test)]
@@ -83,7 +82,7 @@ mod tests {
 
     #[test]
     fn cells__load_more_than_the_port_carries_and_need_less() {
-        let cells = cells();
+        let cells = cells(Engine::Plain);
         assert_eq!(cells.len(), 1 + SCHEMES.len());
         const { assert!(LOAD > 1.0 && LOAD * MSR < 1.0) };
         assert!(cells.iter().all(|cell| cell.msr.is_none_or(|msr| msr == MSR)));

@@ -7,7 +7,9 @@
 mod cell;
 mod chart;
 mod demonstration;
+mod engine;
 mod figure;
+mod flink;
 mod plan;
 mod programs;
 mod rounds;
@@ -23,6 +25,7 @@ use anyhow::{Result, ensure};
 use atp_options::quantity;
 use atp_output::note;
 pub use demonstration::main as demonstrate;
+pub use engine::Engine;
 use testbed::interrupt;
 
 use super::options::require_root;
@@ -69,6 +72,9 @@ pub struct Args {
     #[arg(long, value_name = "BYTES", default_value = "1000",
           value_parser = clap::value_parser!(u32).range(8..=100_000))]
     value_bytes: u32,
+    /// Program that answers windows at the receiving host
+    #[arg(long, value_enum, value_name = "ENGINE", default_value_t)]
+    engine: Engine,
     /// File of results, a line for each cell; cells that are in it aren't measured again [default:
     /// target/bench/kafka.jsonl]
     #[arg(long, value_name = "FILE")]

@@ -16,6 +16,7 @@ pub fn cells(args: &Args) -> Vec<Cell> {
             seconds: args.seconds,
             rate_bits_per_s: 8 * args.rate,
             value_bytes: args.value_bytes,
+            engine: args.engine,
         };
         cells.push(Cell { seconds: 0, ..cell(None, None, 0.0) });
         for &load in &args.loads {

@@ -10,14 +10,17 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use testbed::{Host, Process, Testbed, interrupt};
 
+use super::engine::Engine;
+use super::flink;
 use super::row::Cell;
 use super::scheme::Scheme;
 use super::summary::Line;
 use crate::installed;
+use crate::process_state::processor_s;
 
 pub const PARTITIONS: u32 = 4;
 pub const WINDOW_MS: u64 = 1_000;
-const TOPIC: &str = "readings";
+pub const TOPIC: &str = "readings";
 pub const BROKER_PORT: u16 = 9_092;
 const WINDOWS_PORT: u16 = 4_747;
 /// The time for a program to reach the broker, and for a group to form.
@@ -28,7 +31,31 @@ const LOOK_UP: Duration = Duration::from_millis(50);
 pub struct Receivers {
     /// The bridge, if there is one.
     pub bridge: Option<Process>,
-    pub receiver: Process,
+    /// One, or the processes of an engine.
+    pub receivers: Vec<Process>,
+}
+
+impl Receivers {
+    /// The lines of all receivers.
+    pub fn lines(&self) -> Result<Vec<Line>> {
+        let lines = self.receivers.iter().map(lines).collect::<Result<Vec<_>>>()?;
+        Ok(lines.concat())
+    }
+
+    /// Fails if one of them has ended.
+    pub fn require_running(&mut self) -> Result<()> {
+        for receiver in &mut self.receivers {
+            require_running(receiver, "the receiver")?;
+        }
+        self.bridge.iter_mut().try_for_each(|bridge| require_running(bridge, "atp-kafka send"))
+    }
+
+    /// The processor time of the bridge and of the receivers, seconds.
+    pub fn processor_s(&self) -> Result<(f64, f64)> {
+        let bridge = self.bridge.as_ref().map_or(Ok(0.0), |bridge| processor_s(bridge.id()))?;
+        let receivers = self.receivers.iter().map(|receiver| processor_s(receiver.id()));
+        Ok((bridge, receivers.sum::<Result<f64>>()?))
+    }
 }
 
 /// Event times of the load, milliseconds since 1970.
@@ -39,7 +66,7 @@ pub struct Times {
 }
 
 /// The share of the records that the topic has.
-fn topic_share(cell: &Cell) -> f64 {
+pub fn topic_share(cell: &Cell) -> f64 {
     match (cell.scheme, cell.msr) {
         (Some(Scheme::TcpSample), Some(msr)) => msr,
         _ => 1.0,
@@ -56,6 +83,13 @@ pub fn make_topic(broker: &Host) -> Result<()> {
 /// Starts the receiver, and for ATP the bridge, and waits until records would arrive.
 pub fn start_receivers(cell: &Cell, testbed: &Testbed) -> Result<Receivers> {
     let (broker, host) = (&testbed.senders()[0], testbed.receiver());
+    if cell.engine == Engine::Flink {
+        let receivers = flink::start(cell, testbed)?;
+        let peers: Vec<_> = flink::addresses(host).collect();
+        let is_atp = cell.scheme == Some(Scheme::Atp);
+        let bridge = is_atp.then(|| start_bridge(cell, testbed, &peers)).transpose()?;
+        return Ok(Receivers { bridge, receivers });
+    }
     if cell.scheme != Some(Scheme::Atp) {
         let mut command = load(host, broker, "consume")?;
         command.args(["--partitions", &PARTITIONS.to_string()]);
@@ -65,7 +99,7 @@ pub fn start_receivers(cell: &Cell, testbed: &Testbed) -> Result<Receivers> {
         wait_until(&mut receiver, "the plain consumer", |process| {
             Ok(lines(process)?.contains(&Line::Ready))
         })?;
-        return Ok(Receivers { bridge: None, receiver });
+        return Ok(Receivers { bridge: None, receivers: vec![receiver] });
     }
     let address = SocketAddr::new(host.ipv4.into(), WINDOWS_PORT);
     let line_rate = testbed.receiver_line_rate_bits_per_s() / 8;
@@ -79,18 +113,24 @@ pub fn start_receivers(cell: &Cell, testbed: &Testbed) -> Result<Receivers> {
     wait_until(&mut receiver, "the receiver of windows", |process| {
         Ok(lines(process)?.contains(&Line::Ready))
     })?;
-    let mut command = broker.namespace.command(installed::kafka()?);
+    let bridge = start_bridge(cell, testbed, &[address])?;
+    Ok(Receivers { bridge: Some(bridge), receivers: vec![receiver] })
+}
+
+/// Starts the bridge, and waits until it has all partitions.
+fn start_bridge(cell: &Cell, testbed: &Testbed, peers: &[SocketAddr]) -> Result<Process> {
+    let mut command = testbed.senders()[0].namespace.command(installed::kafka()?);
     command.env_remove("ATP_SOCKET").env_remove("RUST_LOG").env("NO_COLOR", "1");
-    command.arg("send").arg(write_config(cell, testbed, address)?);
+    command.arg("send").arg(write_config(cell, testbed, peers)?);
     let mut bridge = Process::captured("atp-kafka send", command)?;
     wait_until(&mut bridge, "atp-kafka send", |process| {
         Ok(process.stderr()?.matches(" assigned ").count() >= PARTITIONS as usize)
     })?;
-    Ok(Receivers { bridge: Some(bridge), receiver })
+    Ok(bridge)
 }
 
 /// Writes the bridge's configuration.
-fn write_config(cell: &Cell, testbed: &Testbed, peer: SocketAddr) -> Result<PathBuf> {
+fn write_config(cell: &Cell, testbed: &Testbed, peers: &[SocketAddr]) -> Result<PathBuf> {
     let broker = &testbed.senders()[0];
     let daemon = match testbed.control_socket(broker) {
         Some(socket) => format!("daemon = {:?}", socket.display().to_string()),
@@ -100,8 +140,9 @@ fn write_config(cell: &Cell, testbed: &Testbed, peer: SocketAddr) -> Result<Path
         }
     };
     let msr = cell.msr.context("a cell of ATP without an MSR")?;
+    let peers: Vec<String> = peers.iter().map(ToString::to_string).collect();
     let text = format!(
-        "peer = \"{peer}\"\n\
+        "peer = {peers:?}\n\
          [kafka]\nbrokers = \"{}:{BROKER_PORT}\"\ngroup = \"bridge\"\ntopics = [\"{TOPIC}\"]\n\
          [window]\nlength = \"{WINDOW_MS}ms\"\n\
          [sampling]\nmsr = {msr}\n\
@@ -164,7 +205,7 @@ pub fn require_running(process: &mut Process, name: &str) -> Result<()> {
     bail!("{name} ended: {}", last.unwrap_or("it wrote nothing").trim());
 }
 
-fn wait_until(
+pub fn wait_until(
     process: &mut Process,
     name: &str,
     is_ready: impl Fn(&Process) -> Result<bool>,

@@ -78,6 +78,11 @@ fn remarks(outcomes: &[&Outcome]) -> String {
             _ => format!("doesn't keep up{rounds}: {grows}, {answered} of {windows} answers"),
         });
     }
+    let intervals = measured.iter().map(|outcome| outcome.intervals);
+    let (all, held) = intervals.fold((0, 0), |sum, of| (sum.0 + of.0, sum.1 + of.1));
+    if all > 0 {
+        remarks.push(format!("{held} of {all} intervals held the mean"));
+    }
     if !some(&Outcome::is_catching_up).is_empty() {
         remarks.push("still catching up with its start".to_owned());
     }

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::super::rows;
+use super::engine::Engine;
 use super::scheme::Scheme;
 
 /// The version of the benchmark. Raise it when the network or the load changes: rows of older
@@ -32,6 +33,9 @@ pub struct Cell {
     /// The bytes of a record's value.
     #[serde(default = "value_bytes_of_definition_1")]
     pub value_bytes: u32,
+    /// The program that answers windows.
+    #[serde(default)]
+    pub engine: Engine,
 }
 
 fn value_bytes_of_definition_1() -> u32 {
@@ -59,6 +63,9 @@ pub struct Outcome {
     /// Means over the answered windows, relative to the truth.
     pub count_error: f64,
     pub mean_error: f64,
+    /// Answers with an interval, and those whose interval held the truth.
+    #[serde(default)]
+    pub intervals: (u64, u64),
     /// Processor time of the bridge, the receiver and the daemons, and the records that arrived
     /// meanwhile.
     pub processor_s: Processor,
@@ -176,7 +183,16 @@ pub mod tests {
     pub fn cell(scheme: Scheme, msr: Option<f64>, round: u32) -> Cell {
         let rate_bits_per_s = 50_000_000;
         let (load, seconds, value_bytes) = (0.5, 20, 100);
-        Cell { scheme: Some(scheme), msr, load, round, seconds, rate_bits_per_s, value_bytes }
+        Cell {
+            scheme: Some(scheme),
+            msr,
+            load,
+            round,
+            seconds,
+            rate_bits_per_s,
+            value_bytes,
+            engine: Engine::Plain,
+        }
     }
 
     /// An outcome with latencies from `first_ms` on.

@@ -24,6 +24,11 @@ pub struct Answer {
     pub received: u64,
     pub count: f64,
     pub mean: f64,
+    /// The interval of the mean, if the receiver says one.
+    #[serde(default)]
+    pub low: Option<f64>,
+    #[serde(default)]
+    pub high: Option<f64>,
     pub at_ms: f64,
 }
 
@@ -99,6 +104,10 @@ impl Outcome {
             self.received += answer.received;
             count_errors.push((answer.count / truth.count as f64 - 1.0).abs());
             mean_errors.push((answer.mean / truth.mean - 1.0).abs());
+            if let (Some(low), Some(high)) = (answer.low, answer.high) {
+                self.intervals.0 += 1;
+                self.intervals.1 += u64::from((low..=high).contains(&truth.mean));
+            }
         }
         let mean = |errors: Vec<f64>| errors.iter().sum::<f64>() / errors.len().max(1) as f64;
         self.count_error = mean(count_errors);
@@ -135,7 +144,14 @@ mod tests {
 
     fn answer(window: i64, late_ms: f64) -> Line {
         let at_ms = (window as f64 + 1.0) * 1e3 + late_ms;
-        Line::Answer(Answer { partition: 0, window, received: 80, count: 100.0, mean: 5.5, at_ms })
+        // Later windows have an interval, of which the last one holds the mean of 5.
+        let (low, high) = match window {
+            12 => (Some(5.2), Some(5.8)),
+            13 => (Some(4.9), Some(6.1)),
+            _ => (None, None),
+        };
+        let (received, count, mean) = (80, 100.0, 5.5);
+        Line::Answer(Answer { partition: 0, window, received, count, mean, low, high, at_ms })
     }
 
     #[test]
@@ -160,6 +176,7 @@ mod tests {
         assert_eq!(outcome.latency_ms, [7.0, 7.0, 7.0]);
         assert_eq!((outcome.records, outcome.received, outcome.processed), (300, 240, 320));
         assert!((outcome.mean_error - 0.1).abs() < 1e-9 && outcome.count_error < 1e-9);
+        assert_eq!(outcome.intervals, (2, 1));
         assert_eq!(outcome.lag_growth, 0.0);
     }
 

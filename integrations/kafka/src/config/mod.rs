@@ -11,7 +11,7 @@ pub use atp::{AtpReceive, AtpSend};
 pub use kafka::{SourceKafka, Start, TargetKafka};
 pub use receive::ReceiveConfig;
 pub use send::{GroupConfig, SendConfig};
-pub use types::{Bytes, Msr, Positive, Span};
+pub use types::{Bytes, Msr, Peers, Positive, Span};
 
 use anyhow::{Context, Result, anyhow};
 use serde::de::DeserializeOwned;
@@ -73,7 +73,11 @@ mod tests {
     fn read__names_the_line_and_the_fault() {
         for (from, to, expected) in [
             ("msr = 0.8", "msr = 1.5", ":10: the MSR 1.5 isn't between 0 and 1"),
-            ("msr = 0.8", "mrs = 0.8", ":10: unknown field `mrs`, expected `msr` or `groups`"),
+            (
+                "msr = 0.8",
+                "mrs = 0.8",
+                ":10: unknown field `mrs`, expected one of `msr`, `msr_max`, `groups`",
+            ),
             ("records = 1000", "records = 0", ":8: 0 isn't allowed: give at least 1"),
             (
                 "records = 1000",
@@ -99,6 +103,13 @@ mod tests {
             ("[\"readings\"]", "[]", ": [kafka] names no topic in `topics`"),
             ("brokers = \"localhost:9092\"", "", ":3: missing field `brokers`"),
             ("peer = \"10.0.0.2:4747\"", "peer = \"10.0.0.2\"", ": `peer` needs a port: HOST:PORT"),
+            ("\"10.0.0.2:4747\"", "[\"10.0.0.2:1\", \"b\"]", ": `peer` needs a port: HOST:PORT"),
+            ("\"10.0.0.2:4747\"", "[]", ": `peer` names no receiver"),
+            (
+                "\"10.0.0.2:4747\"",
+                "7",
+                ":2: invalid type: integer `7`, expected HOST:PORT, or a list of them",
+            ),
         ] {
             assert_eq!(error_of(from, to), expected, "{to}");
         }

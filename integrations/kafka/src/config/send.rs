@@ -1,6 +1,6 @@
 //! The configuration of `atp-kafka send`.
 
-use super::{AtpSend, Bytes, Check, Msr, Positive, SourceKafka, Span};
+use super::{AtpSend, Bytes, Check, Msr, Peers, Positive, SourceKafka, Span};
 use approx_windows::{Group, Limits, OutboxError, Peer, Rule, Sampling};
 use serde::Deserialize;
 use std::{net::SocketAddr, time::Duration};
@@ -9,8 +9,8 @@ use std::{net::SocketAddr, time::Duration};
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SendConfig {
-    /// Host and port of the receiver of windows.
-    pub peer: String,
+    /// Receivers of windows: partition `p` is sent to number `p` modulo their number.
+    pub peer: Peers,
     /// Where records come from.
     pub kafka: SourceKafka,
     /// How they are cut.
@@ -120,11 +120,13 @@ impl SendConfig {
         Sampling::new(groups)?.up_to(self.sampling.msr_max.map_or(0.0, |msr| msr.0))
     }
 
-    /// The receiver.
-    pub fn peer(&self) -> Peer {
+    /// The receivers.
+    pub fn peers(&self) -> Vec<Peer> {
         let bytes = self.window.limits().record_bytes_max;
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX).max(64 << 20);
-        Peer { address: self.peer.clone(), options: self.atp.job().message_bytes_max(bytes) }
+        let options = self.atp.job().message_bytes_max(bytes);
+        let peer = |address: &String| Peer { address: address.clone(), options: options.clone() };
+        self.peer.0.iter().map(peer).collect()
     }
 }
 
@@ -144,9 +146,15 @@ impl Check for SendConfig {
         if self.kafka.topics.iter().all(String::is_empty) {
             return Err("[kafka] names no topic in `topics`".to_owned());
         }
-        let port = self.peer.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok());
-        if port.is_none() {
+        let has_port = |peer: &String| {
+            let port = peer.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok());
+            port.is_some()
+        };
+        if !self.peer.0.iter().all(has_port) {
             return Err("`peer` needs a port: HOST:PORT".to_owned());
+        }
+        if self.peer.0.is_empty() {
+            return Err("`peer` names no receiver".to_owned());
         }
         self.sampling().map_err(|error| error.to_string())?;
         let mut names = vec![REST, "exact"];

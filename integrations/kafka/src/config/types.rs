@@ -1,7 +1,10 @@
-//! Values with a range.
+//! Values with a range, and lists.
 
-use serde::Deserialize;
-use std::time::Duration;
+use serde::{
+    Deserialize, Deserializer,
+    de::{self, SeqAccess, Visitor},
+};
+use std::{fmt, time::Duration};
 
 /// A minimal sampling rate, 0 to 1.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
@@ -16,6 +19,44 @@ impl TryFrom<f64> for Msr {
             true => Ok(Self(msr)),
             false => Err(format!("the MSR {msr} isn't between 0 and 1")),
         }
+    }
+}
+
+/// One text, or a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Peers(pub Vec<String>);
+
+impl<'de> Deserialize<'de> for Peers {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Wanted;
+
+        impl<'de> Visitor<'de> for Wanted {
+            type Value = Peers;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("HOST:PORT, or a list of them")
+            }
+
+            fn visit_str<E: de::Error>(self, peer: &str) -> Result<Peers, E> {
+                Ok(Peers(vec![peer.to_owned()]))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Peers, A::Error> {
+                let mut peers = Vec::new();
+                while let Some(peer) = list.next_element()? {
+                    peers.push(peer);
+                }
+                Ok(Peers(peers))
+            }
+        }
+
+        deserializer.deserialize_any(Wanted)
+    }
+}
+
+impl fmt::Display for Peers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.join(", "))
     }
 }
 

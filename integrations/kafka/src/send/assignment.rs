@@ -40,7 +40,8 @@ pub struct Assignment {
     /// Where a group without committed offsets begins.
     start: Start,
     cutting: Cutting,
-    target: Target,
+    /// The target of a partition follows from its number.
+    targets: Vec<Target>,
     state: Mutex<State>,
     /// The ids of topics, by name, as of the last assignment.
     topic_ids: Mutex<BTreeMap<String, String>>,
@@ -61,13 +62,18 @@ pub struct State {
 
 impl Assignment {
     /// No partition yet.
-    pub fn new(cluster: String, kafka: &SourceKafka, cutting: Cutting, target: Target) -> Self {
+    pub fn new(
+        cluster: String,
+        kafka: &SourceKafka,
+        cutting: Cutting,
+        targets: Vec<Target>,
+    ) -> Self {
         Self {
             cluster,
             group: kafka.group.clone(),
             start: kafka.start,
             cutting,
-            target,
+            targets,
             state: Mutex::default(),
             topic_ids: Mutex::default(),
             times: Times::new_with_constructor(Buckets),
@@ -194,7 +200,8 @@ impl Assignment {
         };
         let counts = self.state().past.remove(key).unwrap_or_default();
         let tally = (counts, self.times.get_or_create_owned(&Of::new(&key.0, key.1)));
-        let partition = Partition::new(stream, begun, &self.cutting, self.target.clone(), tally)?;
+        let target = self.targets[stream.partition as usize % self.targets.len()].clone();
+        let partition = Partition::new(stream, begun, &self.cutting, target, tally)?;
         Ok((partition, is_new))
     }
 

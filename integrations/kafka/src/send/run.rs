@@ -62,7 +62,8 @@ pub fn run(config: &SendConfig, options: Options) -> Result<()> {
     let plan = Plan { rule, limits, sampling: sampling.clone() };
     let cutting = Cutting { plan, idle: config.window.idle() };
     // One hello below is for all partitions.
-    let target = Target { peer: config.peer(), sampling, retry: config.atp.retry() };
+    let target = |peer| Target { peer, sampling: sampling.clone(), retry: config.atp.retry() };
+    let targets: Vec<Target> = config.peers().into_iter().map(target).collect();
     let mut client = client_config(config)?;
     if options.until_end {
         // librdkafka names the partition of an end, and not its topic.
@@ -96,9 +97,9 @@ pub fn run(config: &SendConfig, options: Options) -> Result<()> {
         }
     }
     let cluster = cluster_id(inquirer.client(), brokers)?;
-    Outbox::hello(&target.peer, HELLO)?;
+    targets.iter().try_for_each(|target| Outbox::hello(&target.peer, HELLO))?;
 
-    let assignment = Assignment::new(cluster, &config.kafka, cutting, target);
+    let assignment = Assignment::new(cluster, &config.kafka, cutting, targets);
     let consumer: BaseConsumer<Assignment> =
         client.create_with_context(assignment).map_err(wrong_properties)?;
     let _ = shown.set(consumer.context().clone());
@@ -108,7 +109,7 @@ pub fn run(config: &SendConfig, options: Options) -> Result<()> {
     };
     let topics: Vec<&str> = config.kafka.topics.iter().map(String::as_str).collect();
     consumer.subscribe(&topics).map_err(|error| anyhow!("can't read {topics:?}: {error}"))?;
-    tracing::info!(?topics, group = config.kafka.group, peer = config.peer, "sending windows");
+    tracing::info!(?topics, group = config.kafka.group, peer = %config.peer, "sending windows");
     systemd::ready(&format!("sending windows of {} to {}", topics.join(", "), config.peer));
 
     let mut sending = Sending {

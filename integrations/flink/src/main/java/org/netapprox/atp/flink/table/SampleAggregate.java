@@ -80,7 +80,9 @@ public abstract class SampleAggregate extends AggregateFunction<Row, SampleAccum
     @Override
     public Row getValue(SampleAccumulator accumulator) {
         try (Query asked = Query.builder(query).open("v")) {
-            fill(asked, accumulator);
+            if (!fill(asked, accumulator)) {
+                return null;
+            }
             Answers answers = asked.answers();
             if (answers.rows().isEmpty()) {
                 return null;
@@ -92,7 +94,8 @@ public abstract class SampleAggregate extends AggregateFunction<Row, SampleAccum
         }
     }
 
-    private static void fill(Query asked, SampleAccumulator accumulator) throws IOException {
+    /** Returns whether there is a record. */
+    private static boolean fill(Query asked, SampleAccumulator accumulator) throws IOException {
         Map<String, Integer> numbers = new HashMap<>();
         Map<String, Long> without = new HashMap<>();
         try {
@@ -118,5 +121,6 @@ public abstract class SampleAggregate extends AggregateFunction<Row, SampleAccum
                 asked.add(numbers.get(entry.getKey()), ByteBuffer.allocate(0));
             }
         }
+        return asked.messages() > 0;
     }
 }
