@@ -152,7 +152,8 @@ impl Cutter {
         let last = number - 1;
         let is_open = self.open.contains_key(&last);
         self.close_below(number);
-        if !is_open {
+        // A window that was sent before the position isn't made again, nor are its parts forgotten.
+        if !is_open && last >= self.begun.sent_below {
             let next = RecordRef { offset: self.next, ..RecordRef::default() };
             self.end(Open::new(&next, (number, self.time_max_ms)), last, true);
         }

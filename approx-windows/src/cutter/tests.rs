@@ -79,6 +79,27 @@ fn advance__makes_the_last_window_also_without_records() {
     assert_eq!(parts, [(0, 0, false, "0".into()), (0, 1, true, String::new())]);
 }
 
+/// The watermark is told again behind the position of a part.
+#[test]
+fn advance__goes_on_with_the_next_part() {
+    let rule = Rule::Time { length_ms: 10, watermark_delay_ms: Rule::NEVER };
+    let limits = Limits { window_bytes_max: 100, record_bytes_max: 80 };
+    let at = |offset, time_ms, bytes| Step::Push((offset, Some(time_ms), bytes));
+    let steps = [at(0, 41, 1), Step::Advance(30), at(1, 31, 60), at(2, 32, 60), at(3, 33, 1)];
+    let part = |position, steps: &[Step]| {
+        let mut cutter = new(rule, limits, position);
+        steps.iter().for_each(|call| step(&mut cutter, call));
+        let cuts = drain(&mut cutter);
+        let last = cuts.last().unwrap();
+        (last.number, last.part, last.offsets.to_string(), last.position)
+    };
+    let (number, first, offsets, position) = part(Position::begin(0), &steps);
+    assert_eq!((number, first, &*offsets, position.offset), (3, 0, "1-2", 0));
+    let rest = [&steps[..], &[Step::Advance(40)]].concat();
+    let (number, second, offsets, _) = part(position, &rest);
+    assert_eq!((number, second, &*offsets), (3, 1, "3"));
+}
+
 #[test]
 fn push__a_large_window_has_parts() {
     let limits = Limits { window_bytes_max: 100, record_bytes_max: 80 };

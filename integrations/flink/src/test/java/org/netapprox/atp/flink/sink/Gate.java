@@ -36,6 +36,13 @@ final class Gate {
         waiting.removeIf(one -> one.record() < allowed && one.passed().complete(null));
     }
 
+    /** Waits until a reader has emitted all that it may. */
+    synchronized void awaitBlocked() throws InterruptedException {
+        while (waiting.isEmpty()) {
+            wait();
+        }
+    }
+
     /** Lets all records pass. */
     void open() {
         allow(Long.MAX_VALUE);
@@ -47,6 +54,7 @@ final class Gate {
         }
         Waiting one = new Waiting(record, new CompletableFuture<>());
         waiting.add(one);
+        notifyAll();
         return one.passed();
     }
 

@@ -160,7 +160,7 @@ class OutStreamTest {
         }
     }
 
-    /** Its windows are open, and no watermark comes. */
+    /** Windows are open, and no watermark comes. */
     @Test
     void makeRoom__closesWindowsEarlyIfNoneIsDue() throws Exception {
         try (TestReceiver receiver = TestReceiver.bind();

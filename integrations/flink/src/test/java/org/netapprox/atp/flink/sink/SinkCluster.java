@@ -74,6 +74,8 @@ final class SinkCluster implements AutoCloseable {
 
     /** Stops a job with a savepoint, whose path it returns. */
     String stop(JobGraph job, Path folder) throws Exception {
+        // Its tasks run.
+        checkpoint(job);
         String savepoint =
                 mini.stopWithSavepoint(
                                 job.getJobID(),

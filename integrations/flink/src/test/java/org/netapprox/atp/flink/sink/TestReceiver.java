@@ -77,8 +77,9 @@ final class TestReceiver implements AutoCloseable {
             while (!isStopped) {
                 WindowEvent event = isPaused() ? null : receiver.receive(POLL);
                 if (event instanceof WindowEvent.Ended end) {
-                    byte[] now = end.window().confirm();
-                    add(end.window(), now);
+                    // First: whoever sees that the window is confirmed finds it here.
+                    add(end.window());
+                    setCounted(end.window().confirm());
                 } else if (event instanceof WindowEvent.StreamEnded) {
                     addEnded();
                 } else if (event instanceof WindowEvent.Malformed malformed) {
@@ -101,10 +102,13 @@ final class TestReceiver implements AutoCloseable {
         isPaused = on;
     }
 
-    private synchronized void add(Window window, byte[] now) {
+    private synchronized void add(Window window) {
         windows.add(window);
-        counted = now;
         notifyAll();
+    }
+
+    private synchronized void setCounted(byte[] now) {
+        counted = now;
     }
 
     private synchronized void addEnded() {
