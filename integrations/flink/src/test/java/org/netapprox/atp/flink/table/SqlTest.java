@@ -153,10 +153,11 @@ class SqlTest {
                         + " 'fields.id.kind' = 'sequence', 'fields.id.start' = '0',"
                         + " 'fields.id.end' = '2999')");
         String to = ", 'peers' = '" + address + "', 'msr' = '1', 'window' = '1 s'";
-        tables.executeSql("CREATE TABLE sent (room INT, temperature DOUBLE)" + options(to));
+        tables.executeSql(
+                "CREATE TABLE sent (room INT, temperature DOUBLE, t TIMESTAMP_LTZ(3))" + options(to));
         TableResult read = tables.executeSql("SELECT room, temperature, atp_n FROM readings");
         TableResult written = tables.executeSql(
-                "INSERT INTO sent SELECT CAST(id AS INT), CAST(id AS DOUBLE) FROM made");
+                "INSERT INTO sent SELECT CAST(id AS INT), CAST(id AS DOUBLE), t FROM made");
         boolean[] seen = new boolean[3_000];
         for (Row row : take(read, seen.length)) {
             int id = (Integer) row.getField(0);
