@@ -40,6 +40,7 @@ import org.netapprox.atp.flink.sink.StreamStateSerializer;
 public class AtpSink<T> implements Sink<T>, SupportsWriterState<T, StreamState> {
     private static final long serialVersionUID = 1;
 
+    /** In their ranges. */
     private final SinkOptions<T> options;
 
     /**

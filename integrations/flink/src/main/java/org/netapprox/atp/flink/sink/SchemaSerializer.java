@@ -14,6 +14,7 @@ import org.netapprox.atp.flink.RecordSerializer;
 public final class SchemaSerializer<T> implements RecordSerializer<T> {
     private static final long serialVersionUID = 1;
 
+    /** Makes the values. */
     private final SerializationSchema<T> schema;
 
     /**

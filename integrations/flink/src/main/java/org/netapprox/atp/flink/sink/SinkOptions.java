@@ -36,6 +36,7 @@ import org.netapprox.atp.flink.RecordSerializer;
  * @param holds whether records wait for a checkpoint
  * @param beginsAll whether streams begin without a record
  * @param <T> the type of the records
+ * @serial exclude
  */
 @Internal
 public record SinkOptions<T>(
