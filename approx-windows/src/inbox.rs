@@ -233,7 +233,7 @@ impl Inbox {
             // A sender ends each window before its job.
             Event::Finished { run, summary, .. } => {
                 let open = self.open.remove_run(run).into_iter().find_map(|open| open.begin);
-                let stream = self.open.stream(run).filter(|_| summary.complete);
+                let stream = self.open.end(run).filter(|_| summary.complete);
                 match (open, stream) {
                     (None, Some(stream)) => Some(Arrival::Ended(Box::new(stream))),
                     (open, _) => self.unfinished(open),

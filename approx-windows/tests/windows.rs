@@ -179,6 +179,27 @@ fn next__counts_each_record_once() -> Result<()> {
     Ok(())
 }
 
+/// A sender that was restored from an older state than that of the one before ends, too.
+#[test]
+fn next__tells_the_end_of_a_sender_of_a_lower_epoch() -> Result<()> {
+    let mut inbox = inbox(Counted::default(), MEMORY)?;
+    let peer = peer(inbox.local_addr()?);
+    for epoch in [5, 1] {
+        let windows = windows(1, 300, Position { epoch, ..Position::begin(0) });
+        let to = peer.clone();
+        let sender = thread::spawn(move || send(&to, &windows));
+        match inbox.next(Some(TIMEOUT))? {
+            Some(Arrival::Window(window)) if epoch == 5 => inbox.confirm(&window),
+            Some(Arrival::Repeated(_)) if epoch == 1 => {}
+            other => anyhow::bail!("epoch {epoch}: {other:?}"),
+        }
+        let ended = inbox.next(Some(TIMEOUT))?;
+        assert!(matches!(&ended, Some(Arrival::Ended(of)) if **of == stream(0)), "{ended:?}");
+        sender.join().unwrap()?;
+    }
+    Ok(())
+}
+
 /// A receiver that is started again goes on where its predecessor had counted.
 #[test]
 fn next__after_a_restart_counts_what_was_not_confirmed() -> Result<()> {

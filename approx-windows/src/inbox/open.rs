@@ -35,6 +35,8 @@ pub(super) struct OpenWindows {
     windows: BTreeMap<(u64, u32), OpenWindow>,
     /// The run of each stream's latest sender, and its epoch.
     senders: HashMap<Stream, (u64, u64)>,
+    /// The stream of each run that has begun a window.
+    streams: HashMap<u64, Stream>,
     refused: HashSet<u64>,
     refused_order: VecDeque<u64>,
     /// The bytes of these windows, and of those that were kept.
@@ -47,6 +49,7 @@ impl OpenWindows {
         Self {
             windows: BTreeMap::new(),
             senders: HashMap::new(),
+            streams: HashMap::new(),
             refused: HashSet::new(),
             refused_order: VecDeque::new(),
             bytes: 0,
@@ -116,6 +119,7 @@ impl OpenWindows {
     /// Notes the run of a stream's sender. Returns the one that it replaces.
     fn replace(&mut self, run: u64, begin: WindowBegin) -> Option<u64> {
         let WindowBegin { stream, epoch, .. } = begin;
+        self.streams.entry(run).or_insert_with(|| stream.clone());
         let (before, known) = *self.senders.entry(stream.clone()).or_insert((run, epoch));
         if before == run || epoch < known {
             return None;
@@ -124,10 +128,9 @@ impl OpenWindows {
         Some(before)
     }
 
-    /// The stream that the sender of a run has, unless another one has it by now.
-    pub(super) fn stream(&self, run: u64) -> Option<Stream> {
-        let (stream, _) = self.senders.iter().find(|(_, sender)| sender.0 == run)?;
-        Some(stream.clone())
+    /// Forgets the stream of a run that has ended, and returns it.
+    pub(super) fn end(&mut self, run: u64) -> Option<Stream> {
+        self.streams.remove(&run)
     }
 
     /// Notes that a sender asks whether windows are received here.
@@ -187,6 +190,7 @@ impl OpenWindows {
     pub(super) fn refuse(&mut self, run: u64) {
         self.remove_run(run);
         self.senders.retain(|_, sender| sender.0 != run);
+        self.streams.remove(&run);
         if self.refused.insert(run) {
             self.refused_order.push_back(run);
         }
