@@ -8,7 +8,9 @@ mod guest;
 pub mod hung;
 pub mod processes;
 mod reader;
+mod tail;
 mod tally;
+pub mod watch;
 
 pub use cargo::CargoReader;
 pub use guest::GuestReader;

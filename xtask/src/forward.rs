@@ -10,7 +10,7 @@ use std::thread;
 use anyhow::{Context, Result, anyhow, ensure};
 
 use crate::build;
-use crate::setup::{self, KafkaJars, Machine, Need};
+use crate::setup::{self, KAFKA_JARS, Machine, Need};
 use crate::wheel;
 
 #[derive(clap::Args)]
@@ -82,7 +82,7 @@ impl Args {
             let [bridge, load] = ["atp-kafka", "examples/kafka-load"];
             start.env("ATP_KAFKA", program.with_file_name(bridge));
             start.env("ATP_KAFKA_LOAD", program.with_file_name(load));
-            start.env("ATP_KAFKA_JARS", KafkaJars::folder());
+            start.env("ATP_KAFKA_JARS", KAFKA_JARS.path());
             start.envs(setup::java_home().map(|home| ("JAVA_HOME", home)));
         }
         if let Some(python) = torch {
@@ -186,7 +186,7 @@ fn needs_of_training(options: &[OsString]) -> Needs {
 }
 
 fn needs_of_kafka() -> Needs {
-    let installed: Vec<Need> = vec![&setup::IPROUTE2, &KafkaJars, &setup::Librdkafka];
+    let installed: Vec<Need> = vec![&setup::IPROUTE2, &KAFKA_JARS, &setup::LIBRDKAFKA];
     Needs { installed, programs: Programs::IfPossible, kafka: true, ..Needs::default() }
 }
 
@@ -265,8 +265,8 @@ mod tests {
     fn needs_of_kafka__also_for_the_demonstration() {
         let bench = needs_of_bench(&words("kafka --loads 1.5"));
         assert_eq!(bench, needs_of_run(&words("--engine kafka"), true));
-        assert!(bench.kafka && bench.installed.contains(&(&KafkaJars as Need)));
-        assert!(bench.installed.contains(&(&setup::Librdkafka as Need)));
+        assert!(bench.kafka && bench.installed.contains(&(&KAFKA_JARS as Need)));
+        assert!(bench.installed.contains(&(&setup::LIBRDKAFKA as Need)));
         assert_eq!((bench.programs, bench.torch), (Programs::IfPossible, false));
     }
 

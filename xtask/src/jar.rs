@@ -1,11 +1,13 @@
-//! `cargo xtask jar`: the Java library `org.netapprox:atp`, with the native library inside.
+//! `cargo xtask jar`: the Java library `org.netapprox:atp`, with the native library inside, and the
+//! connector of an engine.
 
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 
 use crate::build;
-use crate::setup::{self, Jdk, ZIG, ZIGBUILD, output};
+use crate::setup::{self, FLINK_JARS, Jdk, ZIG, ZIGBUILD, output};
 
 /// The workspace's version.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -17,6 +19,22 @@ const ELEMENTS: [&str; 8] =
 /// The processors of a registry's jar. It runs with the glibc of the wheels, or a newer one.
 const PROCESSORS: [&str; 2] = ["x86_64", "aarch64"];
 const GLIBC: &str = "2.28";
+const INSTALL: &str = "org.apache.maven.plugins:maven-install-plugin:3.1.4:install-file";
+
+/// The Java library.
+pub const JAVA: Module = Module {
+    artifact: "atp",
+    source: "bindings/jvm/java",
+    build: "maven",
+    jars: &[".jar", "-sources.jar", "-javadoc.jar"],
+};
+/// The connector of Flink. The bundle has the library inside.
+pub const FLINK: Module = Module {
+    artifact: "atp-flink",
+    source: "integrations/flink",
+    build: "maven-flink",
+    jars: &[".jar", "-bundle.jar", "-sources.jar", "-javadoc.jar"],
+};
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -24,6 +42,29 @@ pub struct Args {
     /// public repository in the POM
     #[arg(long, value_name = "URL")]
     registry: Option<String>,
+    /// Build the jars of the connector of this engine, too
+    #[arg(long, value_enum, conflicts_with = "registry")]
+    engine: Option<Engine>,
+    /// Take the jars of the library from an earlier run
+    #[arg(long, hide = true, requires = "engine")]
+    without_library: bool,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Engine {
+    /// Apache Flink: a download, whose size is printed first
+    Flink,
+}
+
+/// A Maven module.
+pub struct Module {
+    artifact: &'static str,
+    /// The folder of its POM in the repository.
+    pub source: &'static str,
+    /// Maven's folder below the target folder.
+    build: &'static str,
+    /// The ends of the jars' names.
+    jars: &'static [&'static str],
 }
 
 pub fn main(args: &Args) -> Result<()> {
@@ -31,25 +72,31 @@ pub fn main(args: &Args) -> Result<()> {
     let is_address = url.is_none_or(|url| url.starts_with("https://"));
     ensure!(is_address, "--registry takes the address of a public repository: https://...");
     setup::ensure(&[&Jdk])?;
-    match url {
-        Some(_) => place(&build_for_registry()?)?,
-        None => place(&[build_native()?])?,
+    if args.engine.is_some() {
+        setup::announce(&[&FLINK_JARS]);
     }
-    run_maven(url)?;
-    for file in collect(url.is_some())? {
+    let mut files = Vec::new();
+    if !args.without_library {
+        match url {
+            Some(_) => place(&build_for_registry()?)?,
+            None => place(&[build_native()?])?,
+        }
+        JAVA.run_maven(url)?;
+        // Jars of an earlier version, perhaps.
+        fs::remove_dir_all(jars_folder()).ok();
+        files.extend(JAVA.collect(url.is_some())?);
+    }
+    if args.engine.is_some() {
+        install_library()?;
+        setup::ensure(&[&FLINK_JARS])?;
+        FLINK.run_maven(None)?;
+        check_library(&FLINK.test_class_path()?, &JAVA.jar())?;
+        files.extend(FLINK.collect(false)?);
+    }
+    for file in files {
         atp_output::note!("jar      {}", file.display());
     }
     Ok(())
-}
-
-/// Maven's folder, with the compiled tests.
-pub fn maven_folder() -> PathBuf {
-    setup::paths().target.join("maven")
-}
-
-/// The path of the jar that was built last.
-pub fn built() -> PathBuf {
-    jars_folder().join(file_name(".jar"))
 }
 
 fn jars_folder() -> PathBuf {
@@ -89,53 +136,86 @@ fn triple(processor: &str) -> String {
 /// Puts the native libraries where Maven takes resources from.
 fn place(libraries: &[Native]) -> Result<()> {
     let resources = setup::paths().target.join("jvm-native");
-    std::fs::remove_dir_all(&resources).ok();
+    fs::remove_dir_all(&resources).ok();
     for (processor, library) in libraries {
         let folder = resources.join(format!("META-INF/native/linux-{processor}"));
-        std::fs::create_dir_all(&folder)?;
-        std::fs::copy(library, folder.join(LIBRARY))
+        fs::create_dir_all(&folder)?;
+        fs::copy(library, folder.join(LIBRARY))
             .with_context(|| format!("can't copy {}", library.display()))?;
     }
     Ok(())
 }
 
-fn run_maven(url: Option<&str>) -> Result<()> {
-    let paths = setup::paths();
-    // Classes of removed sources would get into the jar.
-    std::fs::remove_dir_all(maven_folder()).ok();
-    let mut maven = setup::maven();
-    maven.args(["-B", "-ntp", "-Dstyle.color=never", "-DskipTests", "package", "-f"]);
-    maven.arg(paths.workspace.join("bindings/jvm/java/pom.xml"));
-    maven.arg(format!("-Drevision={VERSION}"));
-    maven.arg(format!("-Datp.target={}", paths.target.display()));
-    maven.args(url.map(|url| format!("-Datp.url={url}")));
-    // Unlike `-q`, this leaves the warnings, which are errors here.
-    let options = std::env::var("MAVEN_OPTS").unwrap_or_default();
-    maven.env("MAVEN_OPTS", options + " -Dorg.slf4j.simpleLogger.defaultLogLevel=warn");
-    output(&mut maven).context("can't build the jar").map(drop)
+impl Module {
+    /// The path of the jar that was built last.
+    pub fn jar(&self) -> PathBuf {
+        jars_folder().join(self.file_name(".jar"))
+    }
+
+    /// The compiled tests.
+    pub fn test_classes(&self) -> PathBuf {
+        self.maven_folder().join("test-classes")
+    }
+
+    /// The jars that the tests need.
+    pub fn test_class_path(&self) -> Result<String> {
+        fs::read_to_string(self.maven_folder().join("test-classpath"))
+            .context("Maven wrote no class path of the tests")
+    }
+
+    fn maven_folder(&self) -> PathBuf {
+        setup::paths().target.join(self.build)
+    }
+
+    fn file_name(&self, end: &str) -> String {
+        format!("{}-{VERSION}{end}", self.artifact)
+    }
+
+    fn run_maven(&self, url: Option<&str>) -> Result<()> {
+        // Classes of removed sources would get into the jar.
+        fs::remove_dir_all(self.maven_folder()).ok();
+        let mut maven = setup::maven_at(self.source);
+        maven.args(["-DskipTests", "package"]).args(url.map(|url| format!("-Datp.url={url}")));
+        output(&mut maven).with_context(|| format!("can't build {}", self.file_name(".jar")))?;
+        Ok(())
+    }
+
+    /// Copies the files of a registry out of Maven's folder. Signatures and checksums are those of
+    /// the person who publishes them.
+    fn collect(&self, is_for_registry: bool) -> Result<Vec<PathBuf>> {
+        let (from, to) = (self.maven_folder(), jars_folder());
+        let pom = fs::read_to_string(from.join("published.pom"))?;
+        check(&pom, is_for_registry)?;
+        fs::create_dir_all(&to)?;
+        let copy = |(from, to): (PathBuf, PathBuf)| {
+            fs::copy(&from, &to).with_context(|| format!("Maven made no {}", from.display()))?;
+            Ok(to)
+        };
+        let jars = self.jars.iter().map(|end| self.file_name(end));
+        let jars = jars.map(|name| (from.join(&name), to.join(name)));
+        let pom = (from.join("published.pom"), to.join(self.file_name(".pom")));
+        jars.chain([pom]).map(copy).collect()
+    }
 }
 
-/// Copies the files of a registry out of Maven's folder. Signatures and checksums are those of the
-/// person who publishes them.
-fn collect(is_for_registry: bool) -> Result<Vec<PathBuf>> {
-    let (from, to) = (maven_folder(), jars_folder());
-    let pom = std::fs::read_to_string(from.join("published.pom"))?;
-    check(&pom, is_for_registry)?;
-    // Of an earlier version, perhaps.
-    std::fs::remove_dir_all(&to).ok();
-    std::fs::create_dir_all(&to)?;
-    let jars = [".jar", "-sources.jar", "-javadoc.jar"].map(file_name);
-    let mut files: Vec<_> = jars.iter().map(|name| (from.join(name), to.join(name))).collect();
-    files.push((from.join("published.pom"), to.join(file_name(".pom"))));
-    let copy = |(from, to): (PathBuf, PathBuf)| {
-        std::fs::copy(&from, &to).with_context(|| format!("Maven made no {}", from.display()))?;
-        Ok(to)
-    };
-    files.into_iter().map(copy).collect()
+/// Puts the library into Maven's local repository, where the connector's build looks for it.
+fn install_library() -> Result<()> {
+    let jar = JAVA.jar();
+    let mut install = setup::maven();
+    install.arg(INSTALL).arg(format!("-Dfile={}", jar.display()));
+    install.arg(format!("-DpomFile={}", jar.with_extension("pom").display()));
+    output(&mut install).context("can't put the Java library into Maven's local repository")?;
+    Ok(())
 }
 
-fn file_name(end: &str) -> String {
-    format!("atp-{VERSION}{end}")
+/// Refuses a connector that was built on the library of another clone: Maven's local repository
+/// belongs to all clones of a user.
+fn check_library(class_path: &str, built: &Path) -> Result<()> {
+    let is_it = |jar: &&str| Path::new(jar).file_name() == built.file_name();
+    let used = class_path.split(':').find(is_it).context("no class path has the Java library")?;
+    let is_ours = fs::read(used)? == fs::read(built)?;
+    ensure!(is_ours, "another clone has put its library at {used} meanwhile: run this again");
+    Ok(())
 }
 
 /// Refuses a POM that a registry would refuse.
@@ -151,6 +231,23 @@ fn check(pom: &str, is_for_registry: bool) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn check_library__refuses_that_of_another_clone() {
+        let folder = tempfile::tempdir().unwrap();
+        let [built, used] =
+            ["target/atp.jar", "repository/atp.jar"].map(|at| folder.path().join(at));
+        for (jar, bytes) in [(&built, "ours"), (&used, "ours")] {
+            fs::create_dir_all(jar.parent().unwrap()).unwrap();
+            fs::write(jar, bytes).unwrap();
+        }
+        let class_path = format!("a.jar:{}:b.jar", used.display());
+        check_library(&class_path, &built).unwrap();
+        fs::write(&used, "theirs").unwrap();
+        let error = check_library(&class_path, &built).unwrap_err().to_string();
+        assert!(error.starts_with("another clone"), "{error}");
+        assert!(check_library("a.jar:b.jar", &built).is_err());
+    }
 
     #[test]
     fn check__names_what_a_registry_would_miss() {

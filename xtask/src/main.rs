@@ -51,7 +51,7 @@ enum Command {
     Package(package::Args),
     /// Build the wheels of the Python packages atp and atp-torch
     Wheel(wheel::Args),
-    /// Build the jars of the Java library, which carry the native one, and their POM
+    /// Build the jars of the Java library, which carry the native one, and of Flink's connector
     Jar(jar::Args),
     /// Build the C library, and install it with its header and pkg-config file
     Libatp(libatp::Args),

@@ -1,13 +1,17 @@
 //! A Java development kit, and Maven: from the system's packages.
 
+use std::net::{TcpStream, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use super::machine::find_command;
-use super::{Provider, shell};
+use super::{Provider, paths, shell};
 
 /// The oldest Java that the library runs on.
 const RELEASE_MIN: u32 = 17;
+const MAVEN_CENTRAL: &str = "repo.maven.apache.org";
+const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 
 pub struct Jdk;
 
@@ -28,8 +32,27 @@ pub fn java_home() -> Option<PathBuf> {
 /// `mvn`, with that kit.
 pub fn maven() -> Command {
     let mut maven = Command::new("mvn");
+    maven.args(["-B", "-ntp", "-Dstyle.color=never"]);
     maven.envs(java_home().map(|home| ("JAVA_HOME", home)));
+    // Unlike `-q`, this leaves the warnings, which are errors of a build.
+    let options = std::env::var("MAVEN_OPTS").unwrap_or_default();
+    maven.env("MAVEN_OPTS", options + " -Dorg.slf4j.simpleLogger.defaultLogLevel=warn");
     maven
+}
+
+/// `mvn` for the POM in that folder of the repository, with this version and target folder.
+pub fn maven_at(folder: &str) -> Command {
+    let mut maven = maven();
+    maven.arg("-f").arg(paths().workspace.join(folder).join("pom.xml"));
+    maven.arg(concat!("-Drevision=", env!("CARGO_PKG_VERSION")));
+    maven.arg(format!("-Datp.target={}", paths().target.display()));
+    maven
+}
+
+/// Whether Maven Central accepts connections.
+pub fn reaches_maven_central() -> bool {
+    let addresses = (MAVEN_CENTRAL, 443).to_socket_addrs().into_iter().flatten();
+    addresses.into_iter().any(|at| TcpStream::connect_timeout(&at, CONNECT_LIMIT).is_ok())
 }
 
 impl Provider for Jdk {

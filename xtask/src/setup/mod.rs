@@ -8,8 +8,8 @@ mod bpf_linker;
 mod cargo_tool;
 mod dataset;
 pub mod ebpf_rust;
+mod engine_jars;
 mod jdk;
-mod kafka;
 mod kernel;
 mod machine;
 mod packages;
@@ -27,11 +27,11 @@ pub use bpf_linker::{BpfLinker, find as bpf_linker};
 pub use cargo_tool::{CARGO_C, CARGO_DEB, CARGO_DENY, MDBOOK};
 pub use dataset::Dataset;
 use ebpf_rust::EbpfRust;
-pub use jdk::{Jdk, java_home, maven};
-pub use kafka::{KafkaJars, Librdkafka};
+pub use engine_jars::{FLINK_JARS, KAFKA_JARS};
+pub use jdk::{Jdk, java_home, maven, maven_at, reaches_maven_central};
 use kernel::VmKernel;
 pub use machine::{Machine, find_command};
-pub use packages::{CLEAN_DEBIAN, ETHTOOL, IPERF3, IPROUTE2, QEMU, TSHARK};
+pub use packages::{CLEAN_DEBIAN, ETHTOOL, IPERF3, IPROUTE2, LIBRDKAFKA, QEMU, TSHARK};
 pub use paths::paths;
 pub use python::{ENVIRONMENT, MATURIN, NS3, SAMPLICS, TWINE, VIRTME_NG, ZIG, ZIGBUILD, python};
 pub use shell::{cargo, cargo_at, metadata, output, version};
@@ -113,7 +113,7 @@ impl Debug for dyn Provider {
 
 impl Args {
     fn needs(&self) -> Vec<Need> {
-        let mut needs: Vec<Need> = vec![&IPROUTE2, &Dataset, &Librdkafka];
+        let mut needs: Vec<Need> = vec![&IPROUTE2, &Dataset, &LIBRDKAFKA];
         if !self.without_ebpf {
             needs.extend_from_slice(TEST_KERNEL);
             needs.push(&IPERF3);
@@ -127,7 +127,7 @@ impl Args {
 }
 
 pub fn main(args: Args) -> Result<()> {
-    let needs = if args.librdkafka { vec![&Librdkafka as Need] } else { args.needs() };
+    let needs = if args.librdkafka { vec![&LIBRDKAFKA as Need] } else { args.needs() };
     ensure(&needs)?;
     for provider in in_order(&needs) {
         if let Some(found) = provider.probe() {

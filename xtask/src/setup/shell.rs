@@ -64,7 +64,8 @@ pub fn version(text: &str) -> Option<(u32, u32)> {
     Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }
 
-fn shown(command: &Command) -> String {
+/// The command's line, for people.
+pub fn shown(command: &Command) -> String {
     let mut words = vec![command.get_program().to_string_lossy()];
     words.extend(command.get_args().map(|arg| arg.to_string_lossy()));
     words.join(" ")

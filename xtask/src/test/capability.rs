@@ -26,7 +26,7 @@ pub enum Place {
 }
 
 /// The capabilities, as skips name them. Where the name ends with an underscore, a value follows.
-const NAMES: [&str; 27] = [
+const NAMES: [&str; 28] = [
     "root",        // uid 0 in the first user namespace
     "ebpf_object", // the compiled programs
     "atp_user",    // the daemon's binary
@@ -42,6 +42,7 @@ const NAMES: [&str; 27] = [
     "npm",
     "python3",
     "jdk",                 // a JDK that runs the Java library, and Maven
+    "maven_central",       // its files can be downloaded
     "librdkafka",          // the requirements of its build
     "kafka_jars",          // Kafka's brokers
     "registries",          // the registries of their packages can be reached
@@ -97,8 +98,9 @@ impl Place {
             ("published_", _) => has_published(value),
             ("flights_table", _) => setup::obtainable(&[&setup::Dataset]).is_ok(),
             ("jdk", _) => setup::obtainable(&[&setup::Jdk]).is_ok(),
-            ("librdkafka", _) => setup::obtainable(&[&setup::Librdkafka]).is_ok(),
-            ("kafka_jars", _) => setup::obtainable(&[&setup::KafkaJars]).is_ok(),
+            ("maven_central", _) => setup::reaches_maven_central(),
+            ("librdkafka", _) => setup::obtainable(&[&setup::LIBRDKAFKA]).is_ok(),
+            ("kafka_jars", _) => setup::obtainable(&[&setup::KAFKA_JARS]).is_ok(),
             ("samplics", _) => setup::obtainable(&[&setup::SAMPLICS]).is_ok(),
             ("collective_packages", Place::Host { .. }) => {
                 setup::obtainable(&[&setup::MATURIN, &setup::Torch]).is_ok()

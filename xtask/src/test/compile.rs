@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 use serde_json::Value;
 
-use super::stage;
+use super::logs;
 use crate::setup;
+use test_report::watch;
 
 /// A compilation from nothing takes six minutes on two idle cores, and others may use them.
 const LIMIT: Duration = Duration::from_secs(45 * 60);
@@ -19,14 +20,14 @@ const SHOW_INTERVAL: Duration = Duration::from_secs(20);
 /// # Errors
 /// It failed: the end of its log is printed.
 pub fn run(name: &str, build: Command, mut each: impl FnMut(&str)) -> Result<()> {
-    let log = stage::log_path(&format!("{name}-build"))?;
+    let log = logs::path(&format!("{name}-build"))?;
     let mut progress = Progress::default();
-    let end = stage::build(build, &log, LIMIT, |line| {
+    let end = watch::build(build, &log, LIMIT, |line| {
         each(line);
         progress.line(line);
     })?;
     if let Some(how) = end.trouble {
-        stage::show_log(&log);
+        logs::show(&log);
         bail!("{name}: {how}");
     }
     Ok(())

@@ -76,7 +76,7 @@ mod tests {
         let unstable = unstable.iter().map(|name| format!("netns::{name}: failed once")).collect();
         let in_guest = Tally { passed: 2, failures, skips, unstable, ..Tally::default() };
         let here = Tally { passed: 3, ..Tally::default() };
-        vec![Rung { place: Place::host(), tally: here }, Rung { place: guest, tally: in_guest }]
+        vec![Rung::here(here), Rung { place: guest, tally: in_guest }]
     }
 
     #[test]
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn of__says_what_it_leaves_out() {
-        let rungs = [Rung { place: Place::host(), tally: Tally { passed: 3, ..Tally::default() } }];
+        let rungs = [Rung::here(Tally { passed: 3, ..Tally::default() })];
         let said = of(&rungs, LEFT, Path::new("logs"));
         assert!(said.is_good && said.lines[0] == LEFT, "{:?}", said.lines);
     }

@@ -11,9 +11,9 @@ use nix::sys::statvfs::statvfs;
 
 use super::capability::{self, Place};
 use super::kernel::{self, KernelTests, Start};
-use super::{Choice, Run, Rung, repeat, stage};
+use super::{Choice, Run, Rung, logs, repeat};
 use crate::setup::{self, Machine};
-use test_report::{Reader, Tally};
+use test_report::{Reader, Tally, watch};
 
 /// The limit of each binary: three times what an idle machine of two cores needs. `hung` ends a
 /// hang earlier.
@@ -107,13 +107,13 @@ impl Pass<'_> {
         let log = self.choice.log_path(&format!("{title}-host{}", alone.unwrap_or_default()))?;
         let mut reader = Reader::new(&binary.name, start.filter);
         let started = Instant::now();
-        let end = stage::run(command, &log, LIMIT, |line| {
+        let end = watch::run(command, &log, LIMIT, |line| {
             show_progress(line);
             reader.line(line);
         })?;
         let tally = reader.finish(end.trouble);
         atp_output::note!("  {title}: {} in {:.0?}", tally.summary(), started.elapsed());
-        stage::show_failures([&tally], &log);
+        logs::show_failures([&tally], &log);
         Ok(tally)
     }
 }

@@ -8,11 +8,10 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use super::capability::Place;
 use super::{Choice, Run, Rung, compile, unit};
 use crate::build;
-use crate::setup::{self, KafkaJars, Librdkafka};
-use test_report::{Skip, Tally};
+use crate::setup::{self, KAFKA_JARS, LIBRDKAFKA};
+use test_report::Skip;
 
 const LIMIT: Duration = Duration::from_secs(20 * 60);
 /// The test targets with real brokers, which cargo runs only if they are named.
@@ -33,17 +32,17 @@ const JARS_VARIABLE: &str = "ATP_KAFKA_JARS";
 pub type Built = Result<(), String>;
 
 pub fn build(choice: &Choice) -> Result<Built> {
-    if let Err(why) = setup::obtainable(&[&Librdkafka]) {
+    if let Err(why) = setup::obtainable(&[&LIBRDKAFKA]) {
         return Ok(Err(why));
     }
     atp_output::note!("building the Kafka bridge and its tests");
-    setup::ensure(&[&Librdkafka])?;
+    setup::ensure(&[&LIBRDKAFKA])?;
     compile::run("kafka", cargo_test("--no-run", &compile::tested_targets("atp-kafka")?), |_| {})?;
     if choice.engine.is_some() {
         compile::run("kafka-broker", cargo_test("--no-run", &WITH_BROKERS), |_| {})?;
         // Where they can't be installed, the tests are skipped.
-        if setup::obtainable(&[&KafkaJars]).is_ok() {
-            setup::ensure(&[&KafkaJars])?;
+        if setup::obtainable(&[&KAFKA_JARS]).is_ok() {
+            setup::ensure(&[&KAFKA_JARS])?;
         }
     }
     Ok(Ok(()))
@@ -52,8 +51,7 @@ pub fn build(choice: &Choice) -> Result<Built> {
 pub fn run(built: &Built, choice: &Choice, run: &mut Run) -> Result<()> {
     if let Err(why) = built {
         let skip = Skip::new("the Kafka bridge", &format!("needs librdkafka: {why}"));
-        let tally = Tally { skips: vec![skip], ..Tally::default() };
-        return run.rung("Kafka", || Ok(Rung { place: Place::host(), tally }));
+        return run.rung("Kafka", || Ok(Rung::skipped(skip)));
     }
     run.rung("tests of the Kafka bridge", || {
         atp_output::note!("tests of the Kafka bridge");
@@ -67,7 +65,7 @@ pub fn run(built: &Built, choice: &Choice, run: &mut Run) -> Result<()> {
         atp_output::note!("tests with real brokers of Kafka");
         let mut test = cargo_test("--no-fail-fast", &WITH_BROKERS);
         test.envs(setup::java_home().map(|home| ("JAVA_HOME", home)));
-        match KafkaJars::folder() {
+        match KAFKA_JARS.path() {
             jars if jars.is_dir() => test.env(JARS_VARIABLE, jars),
             _ => test.env_remove(JARS_VARIABLE),
         };

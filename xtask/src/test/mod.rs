@@ -5,13 +5,15 @@
 //! | unit | `cargo test`: unit, property, differential, doc, simulation | yes | yes |
 //! | python | the wheels in new environments: pytest, mypy, samples of the documents | yes | yes |
 //! | java | the jar: JUnit, samples of its guide | yes | yes |
+//! | flink | the jars of the Flink connector: JUnit, in clusters of one JVM | yes | yes |
 //! | kafka | the Kafka bridge, with mock brokers | yes | yes |
 //! | host | the kernel tests of `tests/` on this kernel | yes | yes |
 //! | guest | on Debian's 6.12 in a virtual machine, with fq; emulated, those that depend on fq | no | yes |
 //! | soak | two minutes of `cargo xtask soak` | no | yes |
 //!
 //! With `--torch pypi` the rung python has PyPI's PyTorch, and tests FSDP2 as well. With `--engine`
-//! only the tests of that engine's bridge run, and also those that need the engine itself.
+//! only the tests of that engine's integration run, and also those with real brokers of Kafka, or
+//! with long jobs of Flink.
 //!
 //! A test that can't run names the capability that it needs (`capability`). The run fails if the
 //! machine has that capability.
@@ -23,12 +25,11 @@ mod host;
 mod java;
 mod kafka;
 mod kernel;
+mod logs;
 mod python;
 mod repeat;
 mod soak;
-mod stage;
 mod stress;
-mod tail;
 mod times;
 mod unit;
 mod vm;
@@ -43,7 +44,7 @@ use anyhow::{Result, anyhow};
 use crate::setup::{self, Need};
 use capability::Place;
 use kernel::KernelTests;
-use test_report::{Failure, Tally, group};
+use test_report::{Failure, Skip, Tally, group};
 use times::Times;
 
 /// The text that the names of the tests to run contain, for those in other languages.
@@ -60,7 +61,7 @@ pub struct Args {
     /// The PyTorch for the tests of its integration
     #[arg(long, value_enum, default_value_t = Torch::Debian)]
     torch: Torch,
-    /// Run only the tests of the bridge to this engine, and also those that need the engine
+    /// Run only the tests of the integration of this engine, and also the long ones
     #[arg(long, value_enum, conflicts_with_all = ["full", "torch"])]
     engine: Option<Engine>,
     /// Repeat the tests of --filter this many times, beside two busy loops
@@ -80,7 +81,7 @@ struct Choice<'a> {
     /// Only those whose names contain this text.
     filter: Option<&'a str>,
     torch: Torch,
-    /// Only the tests of its bridge, those with the engine included.
+    /// Only the tests of its integration, the long ones included.
     engine: Option<Engine>,
     /// The round of --stress, which repeats no failed test alone.
     round: Option<u32>,
@@ -100,6 +101,8 @@ enum Torch {
 enum Engine {
     /// Kafka, with real brokers: a download, whose size is printed first
     Kafka,
+    /// Flink, with long jobs: a download, whose size is printed first
+    Flink,
 }
 
 impl Torch {
@@ -117,10 +120,12 @@ impl Choice<'_> {
     fn left(&self, is_full: bool) -> &'static str {
         match (self.engine, is_full) {
             (Some(_), _) => "left to the other runs: all tests that don't concern the engine",
-            (None, true) => "left to --engine kafka: tests with real brokers",
+            (None, true) => {
+                "left to --engine kafka: tests with real brokers; to --engine flink: long jobs"
+            }
             (None, false) => {
                 "left to --full: kernel tests in a guest with fq, the soak test; to --engine \
-                 kafka: tests with real brokers"
+                 kafka: tests with real brokers; to --engine flink: long jobs"
             }
         }
     }
@@ -128,7 +133,7 @@ impl Choice<'_> {
     /// The path of a log. Each round has its own.
     fn log_path(&self, name: &str) -> Result<PathBuf> {
         let round = self.round.map(|round| format!("-round-{round}"));
-        stage::log_path(&format!("{name}{}", round.unwrap_or_default()))
+        logs::path(&format!("{name}{}", round.unwrap_or_default()))
     }
 }
 
@@ -136,6 +141,16 @@ impl Choice<'_> {
 struct Rung {
     place: Place,
     tally: Tally,
+}
+
+impl Rung {
+    fn here(tally: Tally) -> Rung {
+        Rung { place: Place::host(), tally }
+    }
+
+    fn skipped(skip: Skip) -> Rung {
+        Rung::here(Tally { skips: vec![skip], ..Tally::default() })
+    }
 }
 
 /// The results and times so far.
@@ -160,7 +175,7 @@ impl Run {
             atp_output::note!("  {words}");
             let failures = words.lines().take(1).map(|line| Failure::Other(line.to_owned()));
             let tally = Tally { failures: failures.collect(), ..Tally::default() };
-            self.rungs.push(Rung { place: Place::host(), tally });
+            self.rungs.push(Rung::here(tally));
         };
         Ok(outcome.map_err(failed).ok())
     }
@@ -205,6 +220,7 @@ struct Built {
     wheels: Option<python::Built>,
     torch: Option<python::Installed>,
     jars: Option<java::Built>,
+    flink: Option<java::Built>,
     kafka: Option<kafka::Built>,
     kernel: Option<KernelTests>,
 }
@@ -214,8 +230,18 @@ impl Built {
         let build_kafka = |run: &mut Run| {
             run.part("build of the Kafka bridge and its tests", || kafka::build(choice))
         };
-        if choice.engine.is_some() {
-            return Ok(Built { kafka: build_kafka(run)?, ..Built::default() });
+        let build_flink = |run: &mut Run, options: &[&str]| {
+            let options = [&["--engine", "flink"], options].concat();
+            run.part("build of the Flink connector", || java::FLINK.build(&options))
+        };
+        match choice.engine {
+            Some(Engine::Kafka) => {
+                return Ok(Built { kafka: build_kafka(run)?, ..Built::default() });
+            }
+            Some(Engine::Flink) => {
+                return Ok(Built { flink: build_flink(run, &[])?, ..Built::default() });
+            }
+            None => {}
         }
         let unit = run.part("build of the unit tests", unit::build)?;
         let wheels = run.part("build of the wheels", python::build)?;
@@ -224,23 +250,30 @@ impl Built {
             Some(Ok(_)) => run.part("installation of PyTorch", || python::install(choice.torch))?,
             _ => None,
         };
-        let jars = run.part("build of the jars", java::build)?;
+        let jars = run.part("build of the jars", || java::JAVA.build(&[]))?;
+        let flink = match &jars {
+            Some(Ok(())) => build_flink(run, &["--without-library"])?,
+            _ => jars.clone(),
+        };
         let kafka = build_kafka(run)?;
         let kernel = run.part("build of the kernel tests", kernel::build)?;
-        Ok(Built { unit, wheels, torch, jars, kafka, kernel })
+        Ok(Built { unit, wheels, torch, jars, flink, kafka, kernel })
     }
 
     fn run_unit(&self, choice: &Choice, run: &mut Run) -> Result<()> {
         self.unit.map_or(Ok(()), |()| run.rung("unit tests", || unit::run(choice)))
     }
 
-    /// The tests of the libraries for other languages, and of the bridge to Kafka.
+    /// The tests of the libraries for other languages, and of the integrations.
     fn run_bindings(&self, choice: &Choice, run: &mut Run) -> Result<()> {
         if let Some(wheels) = &self.wheels {
             python::run(wheels, self.torch.as_ref(), choice, run)?;
         }
         if let Some(jars) = &self.jars {
-            run.rung("tests of the Java library", || java::run(jars, choice))?;
+            run.rung("tests of the Java library", || java::JAVA.run(jars, choice))?;
+        }
+        if let Some(jars) = &self.flink {
+            run.rung("tests of the Flink connector", || java::FLINK.run(jars, choice))?;
         }
         self.kafka.as_ref().map_or(Ok(()), |built| kafka::run(built, choice, run))
     }
@@ -307,6 +340,7 @@ pub fn main(args: Args) -> Result<()> {
 fn run(choice: &Choice, is_full: bool) -> Result<bool> {
     let (what, minutes) = match (choice.engine, is_full) {
         (Some(Engine::Kafka), _) => ("the tests of the Kafka bridge", "10"),
+        (Some(Engine::Flink), _) => ("the tests of the Flink connector", "10"),
         (None, true) => ("all tests", "50"),
         (None, false) => ("all tests", "30"),
     };
@@ -334,7 +368,7 @@ mod tests {
         let failed = || -> Result<()> { anyhow::bail!("`maturin` failed:\nmany lines") };
         assert!(run.part("wheels", failed).unwrap().is_none());
         let tally = Tally { passed: 1, ..Tally::default() };
-        run.rung("unit tests", || Ok(Rung { place: Place::host(), tally })).unwrap();
+        run.rung("unit tests", || Ok(Rung::here(tally))).unwrap();
         let said = conclusion::of(&run.rungs, "left", Path::new("logs"));
         assert!(!said.is_good);
         let failed = "failed: wheels: `maturin` failed: (this machine)".to_owned();
@@ -345,7 +379,7 @@ mod tests {
     #[test]
     fn rung__without_tests_runs_once() {
         let mut run = Run::default();
-        run.rung("a", || Ok(Rung { place: Place::host(), tally: Tally::default() })).unwrap();
+        run.rung("a", || Ok(Rung::here(Tally::default()))).unwrap();
         run.rung("a", || unreachable!("the filter selects none of its tests")).unwrap();
     }
 }

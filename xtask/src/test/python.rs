@@ -6,11 +6,10 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use super::capability::Place;
-use super::{Choice, FILTER_VARIABLE, Run, Rung, Torch, compile, stage};
+use super::{Choice, FILTER_VARIABLE, Run, Rung, Torch, compile, logs};
 use crate::setup::{self, MATURIN, TORCH_PYTHON};
 use crate::wheel::{self, Wheels};
-use test_report::{Reader, Skip, Tally};
+use test_report::{Reader, Skip, watch};
 
 /// Each rank of a test imports PyTorch: PyPI's takes seconds.
 const LIMIT: Duration = Duration::from_secs(30 * 60);
@@ -73,8 +72,7 @@ pub fn run(built: &Built, torch: Option<&Installed>, choice: &Choice, run: &mut 
 }
 
 fn skipped(what: &str, why: &str) -> Rung {
-    let skip = Skip { whole_rung: true, ..Skip::new(what, why) };
-    Rung { place: Place::host(), tally: Tally { skips: vec![skip], ..Tally::default() } }
+    Rung::skipped(Skip { whole_rung: true, ..Skip::new(what, why) })
 }
 
 /// Runs the tests in `folder`. The first round makes their environment by `python`.
@@ -99,9 +97,9 @@ fn run_tests(
     let mut reader = Reader::new(name, choice.filter);
     // Before the first test, pip may wait for the network.
     let is_test = |line: &str| line.starts_with("began ");
-    let end = stage::build_and_run(test, &log, LIMIT, is_test, |line| reader.line(line))?;
+    let end = watch::build_and_run(test, &log, LIMIT, is_test, |line| reader.line(line))?;
     let tally = reader.finish(end.trouble);
     atp_output::note!("  {name}: {}", tally.summary());
-    stage::show_failures([&tally], &log);
-    Ok(Rung { place: Place::host(), tally })
+    logs::show_failures([&tally], &log);
+    Ok(Rung::here(tally))
 }

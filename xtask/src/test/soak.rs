@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use super::{Rung, capability::Place, stage};
+use super::{Rung, logs};
 use crate::setup::Machine;
-use test_report::{Failure, Skip, Tally};
+use test_report::{Failure, Skip, Tally, watch};
 
 const MINUTES: &str = "2";
 /// The limit includes the build, the warm-up and an end that waits.
@@ -20,14 +20,14 @@ pub fn run() -> Result<Rung> {
         // A process of its own: the command replaces its process by the program.
         let mut command = Command::new(std::env::current_exe()?);
         command.args(["soak", "--minutes", MINUTES]);
-        let log = stage::log_path("soak-host")?;
-        match stage::run(command, &log, LIMIT, |line| atp_output::note!("  {line}"))?.trouble {
+        let log = logs::path("soak-host")?;
+        match watch::run(command, &log, LIMIT, |line| atp_output::note!("  {line}"))?.trouble {
             None => tally.passed = 1,
             Some(how) => tally.failures.push(Failure::Other(format!("soak: {how}"))),
         }
-        stage::show_failures([&tally], &log);
+        logs::show_failures([&tally], &log);
     } else {
         tally.skips.push(Skip::new("soak", "needs root"));
     }
-    Ok(Rung { place: Place::host(), tally })
+    Ok(Rung::here(tally))
 }

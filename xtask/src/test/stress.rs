@@ -108,7 +108,6 @@ impl List {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::test::capability::Place;
     use test_report::{Failure, Tally, TestName};
 
     fn round(passes: &[&str], failed: &[&str]) -> Rung {
@@ -120,7 +119,7 @@ mod tests {
             skips: vec![Skip::new("netns::d", "needs ebpf_object")],
             ..Tally::default()
         };
-        Rung { place: Place::host(), tally }
+        Rung::here(tally)
     }
 
     #[test]

@@ -98,7 +98,6 @@ fn table(title: &str, mut rows: Vec<Row>, rows_max: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::test::capability::Place;
     use test_report::{Tally, TestName};
 
     #[test]
@@ -114,7 +113,7 @@ mod tests {
         let steps = folder.path().join("steps");
         std::fs::write(&steps, "92 kernel tests\n1 a build\n").unwrap();
         let times = Times::after(steps.clone());
-        times.report(&[Rung { place: Place::host(), tally }], &file);
+        times.report(&[Rung::here(tally)], &file);
         assert!(!steps.exists());
         let expected = "time of the steps, longest first\n     \
                         92 s  kernel tests\n      \

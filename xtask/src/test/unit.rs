@@ -5,11 +5,10 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use super::capability::Place;
 use super::compile::{self, Progress};
-use super::{Choice, Rung, stage};
+use super::{Choice, Rung, logs};
 use crate::{build, setup};
-use test_report::CargoReader;
+use test_report::{CargoReader, watch};
 
 /// They take 14 minutes on two cores, and more beside an emulated guest.
 const LIMIT: Duration = Duration::from_secs(40 * 60);
@@ -38,11 +37,11 @@ pub fn run_cargo(name: &str, mut test: Command, limit: Duration, choice: &Choice
     let (mut reader, mut progress) = (CargoReader::default(), Progress::default());
     // Before the first test, cargo may wait for another one that builds.
     let is_test = |line: &str| line.trim_start().starts_with("Running ");
-    let end = stage::build_and_run(test, &log, limit, is_test, |line| match reader.line(line) {
+    let end = watch::build_and_run(test, &log, limit, is_test, |line| match reader.line(line) {
         Some(ended) => progress.show(&ended),
         None => progress.line(line),
     })?;
     let tally = reader.finish(end.trouble);
-    stage::show_failures([&tally], &log);
-    Ok(Rung { place: Place::host(), tally })
+    logs::show_failures([&tally], &log);
+    Ok(Rung::here(tally))
 }

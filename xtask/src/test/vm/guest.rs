@@ -13,11 +13,11 @@ use anyhow::{Context, Result};
 use crate::setup;
 use crate::test::capability::Place;
 use crate::test::kernel::{KernelTests, Start};
-use crate::test::{host, stage};
+use crate::test::{host, logs};
 
 use super::script::{self, TEST_LIMIT, quoted};
 use super::{FAULT_ROWS, programs};
-use test_report::{GuestReader, Tally};
+use test_report::{GuestReader, Tally, watch};
 
 /// A kernel boots under KVM in two or three seconds.
 const KVM_PROBE_LIMIT: Duration = Duration::from_secs(25);
@@ -93,8 +93,8 @@ impl Guest {
         let mark = self.shared.join("kvm-booted");
         remove_if_there(&mark)?;
         let script = self.write_script("probe.sh", &format!("touch {}\n", quoted(&mark)))?;
-        let log = stage::log_path("kvm-probe")?;
-        stage::build(self.boot(&script), &log, KVM_PROBE_LIMIT, |_| {})?;
+        let log = logs::path("kvm-probe")?;
+        watch::build(self.boot(&script), &log, KVM_PROBE_LIMIT, |_| {})?;
         let why = || format!("KVM doesn't boot this kernel here: {}", complaint(&log));
         Ok((!mark.exists()).then(why))
     }
@@ -107,17 +107,17 @@ impl Guest {
         programs::pack(tests, starts, &packed)?;
         let script = script::text(tests, starts, [&words, &packed], self.emulated.is_some());
         let script = self.write_script("guest.sh", &script)?;
-        let log = stage::log_path(&format!("vm-console{attempt}"))?;
+        let log = logs::path(&format!("vm-console{attempt}"))?;
         let named = |start: &Start| (start.binary.name.clone(), start.filter.map(str::to_owned));
         let mut reader = GuestReader::new(starts.iter().map(named).collect());
         let (guest, logs) = (self.boot(&script), [log.as_path(), words.as_path()]);
-        let end = stage::run_following(guest, logs, BOOT_LIMIT, limit_after, |line| {
+        let end = watch::run_following(guest, logs, BOOT_LIMIT, limit_after, |line| {
             host::show_progress(line);
             if let Some(ended) = reader.line(line) {
                 atp_output::note!("  {ended}");
             }
         })?;
-        let kept = stage::log_path(&format!("vm-tests{attempt}"))?;
+        let kept = logs::path(&format!("vm-tests{attempt}"))?;
         // Without the file the guest never reached the script, which the report shows.
         if words.exists() {
             std::fs::copy(&words, &kept)?;
@@ -131,11 +131,11 @@ impl Guest {
         });
         let tallies = reader.finish(end.trouble);
         if death.is_none() {
-            stage::show_failures(&tallies, if words.exists() { &kept } else { &log });
+            logs::show_failures(&tallies, if words.exists() { &kept } else { &log });
         }
         if death.is_some() {
             // The console has the reason for the death.
-            stage::show_end(&log);
+            logs::show_end(&log);
         }
         Ok(Ran { tallies, ended_by_itself, death })
     }

@@ -11,6 +11,7 @@ import org.junit.platform.engine.FilterResult;
 import org.junit.platform.engine.TestDescriptor;
 import org.junit.platform.engine.TestExecutionResult;
 import org.junit.platform.engine.TestSource;
+import org.junit.platform.engine.TestTag;
 import org.junit.platform.engine.discovery.DiscoverySelectors;
 import org.junit.platform.engine.support.descriptor.ClassSource;
 import org.junit.platform.engine.support.descriptor.MethodSource;
@@ -22,7 +23,8 @@ import org.junit.platform.launcher.core.LauncherFactory;
 
 /**
  * Runs the tests of a folder of classes, and prints each outcome as Rust's tests do, which {@code
- * cargo xtask test} counts. Leaves out tests whose names don't contain {@code ATP_TEST_FILTER}.
+ * cargo xtask test} counts. Leaves out tests whose names don't contain {@code ATP_TEST_FILTER}, and
+ * those that have the tag {@code ATP_TEST_WITHOUT_TAG}.
  */
 public final class RunTests implements TestExecutionListener {
     /** The exit code of Rust's test binaries after a failed test. Others are failures. */
@@ -39,10 +41,11 @@ public final class RunTests implements TestExecutionListener {
     private RunTests() {}
 
     public static void main(String[] folders) {
-        String filter = Optional.ofNullable(System.getenv("ATP_TEST_FILTER")).orElse("");
+        String filter = variable("ATP_TEST_FILTER");
+        String tag = variable("ATP_TEST_WITHOUT_TAG");
         var request = LauncherDiscoveryRequestBuilder.request()
                 .selectors(DiscoverySelectors.selectClasspathRoots(Set.of(Path.of(folders[0]))))
-                .filters(named(filter))
+                .filters(named(filter), without(tag))
                 .configurationParameter("junit.jupiter.execution.timeout.default", HUNG_AFTER)
                 .configurationParameter(
                         "junit.jupiter.execution.timeout.threaddump.enabled", "true")
@@ -50,6 +53,15 @@ public final class RunTests implements TestExecutionListener {
         var outcomes = new RunTests();
         LauncherFactory.create().execute(request, outcomes);
         System.exit(outcomes.conclude());
+    }
+
+    private static String variable(String name) {
+        return Optional.ofNullable(System.getenv(name)).orElse("");
+    }
+
+    private static PostDiscoveryFilter without(String tag) {
+        return test -> FilterResult.includedIf(tag.isEmpty()
+                || !test.getTags().contains(TestTag.create(tag)));
     }
 
     private static PostDiscoveryFilter named(String filter) {
