@@ -124,8 +124,8 @@ impl Cutter {
         }
     }
 
-    /// Sends this share of the records beyond MSR, of [`Sampling::up_to`], in windows that open from
-    /// now on: see [`Room`](crate::Room). At first it is 0.
+    /// Sends this share of the records beyond MSR, of [`Sampling::up_to`], in windows that open
+    /// later: see [`Room`](crate::Room). At first it is 0.
     pub fn set_room(&mut self, room: f64) {
         self.room = room.clamp(0.0, 1.0);
     }

@@ -1,8 +1,9 @@
 //! Draws the records of a window that are sent, while the window is open.
 //!
 //! Each record of a group is drawn with the probability MSR when it is read, or with a higher one
-//! that holds for all of the window, and those that are drawn are sent at once. At the window's end N is known. If chance has drawn fewer than MSR * N,
-//! as many of the others are drawn as are missing. All records that were drawn arrive.
+//! that holds for all of the window, and those that are drawn are sent at once. At the window's end
+//! N is known. If chance has drawn fewer than MSR * N, as many of the others are drawn as are
+//! missing. All records that were drawn arrive.
 //!
 //! Given their number, they are a simple random sample of the window: each set of that number is
 //! equally likely, whatever the records' values and times. Losses of the network don't change that,

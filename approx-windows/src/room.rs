@@ -53,7 +53,7 @@ impl Room {
         self.interval = self.last_closed.map(|last| now.saturating_duration_since(last));
         self.last_closed = Some(now);
         if let Some(&oldest) = self.closed.front() {
-            self.judge(oldest, now, false);
+            self.evaluate(oldest, now, false);
         }
         self.closed.push_back(now);
     }
@@ -61,11 +61,11 @@ impl Room {
     /// Notes that the oldest window was confirmed.
     pub fn confirmed(&mut self, now: Instant) {
         if let Some(closed) = self.closed.pop_front() {
-            self.judge(closed, now, true);
+            self.evaluate(closed, now, true);
         }
     }
 
-    fn judge(&mut self, closed: Instant, now: Instant, is_confirmed: bool) {
+    fn evaluate(&mut self, closed: Instant, now: Instant, is_confirmed: bool) {
         let Some(interval) = self.interval else { return };
         let took = now.saturating_duration_since(closed);
         if took > interval / SLOW {

@@ -8,7 +8,8 @@ use anyhow::{Context, Result, ensure};
 use kafka_broker::Broker;
 use testbed::{Launch, Options, Process, Profile, Testbed, interrupt};
 
-use super::programs::{self, PARTITIONS, Receivers, Times, WINDOW_MS};
+use super::programs::{self, PARTITIONS, Times, WINDOW_MS};
+use super::receivers::{self, Receivers};
 use super::row::{Cell, Outcome, Processor};
 use super::scheme::Scheme;
 use super::summary::Span;
@@ -81,7 +82,7 @@ impl Conditions {
         let broker = builder.command(move |program| inside.command(program)).start()?;
         ensure!(!interrupt::interrupted(), "interrupted");
         programs::make_topic(host)?;
-        let receivers = programs::start_receivers(cell, testbed)?;
+        let receivers = receivers::start(cell, testbed)?;
         let traffic = start_exact(cell, testbed)?;
         let mut outcome = self.load(cell, testbed, receivers, traffic, progress)?;
         outcome.has_daemons = launch.is_some();

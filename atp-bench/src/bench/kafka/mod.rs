@@ -12,6 +12,7 @@ mod figure;
 mod flink;
 mod plan;
 mod programs;
+mod receivers;
 mod rounds;
 mod row;
 mod scheme;

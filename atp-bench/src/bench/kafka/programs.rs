@@ -1,4 +1,4 @@
-//! The programs of a cell: the bridge, the load generator and the receivers.
+//! The programs of a cell: the bridge, the load generator and its topic.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -10,53 +10,18 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use testbed::{Host, Process, Testbed, interrupt};
 
-use super::engine::Engine;
-use super::flink;
 use super::row::Cell;
 use super::scheme::Scheme;
 use super::summary::Line;
 use crate::installed;
-use crate::process_state::processor_s;
 
 pub const PARTITIONS: u32 = 4;
 pub const WINDOW_MS: u64 = 1_000;
 pub const TOPIC: &str = "readings";
 pub const BROKER_PORT: u16 = 9_092;
-const WINDOWS_PORT: u16 = 4_747;
 /// The time for a program to reach the broker, and for a group to form.
 const READY_MAX: Duration = Duration::from_secs(60);
 const LOOK_UP: Duration = Duration::from_millis(50);
-
-/// The programs that carry windows to the receiving host and answer them.
-pub struct Receivers {
-    /// The bridge, if there is one.
-    pub bridge: Option<Process>,
-    /// One, or the processes of an engine.
-    pub receivers: Vec<Process>,
-}
-
-impl Receivers {
-    /// The lines of all receivers.
-    pub fn lines(&self) -> Result<Vec<Line>> {
-        let lines = self.receivers.iter().map(lines).collect::<Result<Vec<_>>>()?;
-        Ok(lines.concat())
-    }
-
-    /// Fails if one of them has ended.
-    pub fn require_running(&mut self) -> Result<()> {
-        for receiver in &mut self.receivers {
-            require_running(receiver, "the receiver")?;
-        }
-        self.bridge.iter_mut().try_for_each(|bridge| require_running(bridge, "atp-kafka send"))
-    }
-
-    /// The processor time of the bridge and of the receivers, seconds.
-    pub fn processor_s(&self) -> Result<(f64, f64)> {
-        let bridge = self.bridge.as_ref().map_or(Ok(0.0), |bridge| processor_s(bridge.id()))?;
-        let receivers = self.receivers.iter().map(|receiver| processor_s(receiver.id()));
-        Ok((bridge, receivers.sum::<Result<f64>>()?))
-    }
-}
 
 /// Event times of the load, milliseconds since 1970.
 #[derive(Clone, Copy, Debug)]
@@ -80,45 +45,8 @@ pub fn make_topic(broker: &Host) -> Result<()> {
     Process::captured("the topic's maker", command)?.success().map(drop)
 }
 
-/// Starts the receiver, and for ATP the bridge, and waits until records would arrive.
-pub fn start_receivers(cell: &Cell, testbed: &Testbed) -> Result<Receivers> {
-    let (broker, host) = (&testbed.senders()[0], testbed.receiver());
-    if cell.engine == Engine::Flink {
-        let receivers = flink::start(cell, testbed)?;
-        let peers: Vec<_> = flink::addresses(host).collect();
-        let is_atp = cell.scheme == Some(Scheme::Atp);
-        let bridge = is_atp.then(|| start_bridge(cell, testbed, &peers)).transpose()?;
-        return Ok(Receivers { bridge, receivers });
-    }
-    if cell.scheme != Some(Scheme::Atp) {
-        let mut command = load(host, broker, "consume")?;
-        command.args(["--partitions", &PARTITIONS.to_string()]);
-        command.args(["--window-ms", &WINDOW_MS.to_string()]);
-        command.args(["--share", &topic_share(cell).to_string()]);
-        let mut receiver = Process::captured("the plain consumer", command)?;
-        wait_until(&mut receiver, "the plain consumer", |process| {
-            Ok(lines(process)?.contains(&Line::Ready))
-        })?;
-        return Ok(Receivers { bridge: None, receivers: vec![receiver] });
-    }
-    let address = SocketAddr::new(host.ipv4.into(), WINDOWS_PORT);
-    let line_rate = testbed.receiver_line_rate_bits_per_s() / 8;
-    let mut command = host.namespace.command(installed::kafka_load()?);
-    command.env_remove("ATP_SOCKET").arg("windows").args(["--listen", &address.to_string()]);
-    command.args(["--line-rate-bytes-per-s", &line_rate.to_string()]);
-    if let Some(socket) = testbed.control_socket(host) {
-        command.arg("--control-socket").arg(socket);
-    }
-    let mut receiver = Process::captured("the receiver of windows", command)?;
-    wait_until(&mut receiver, "the receiver of windows", |process| {
-        Ok(lines(process)?.contains(&Line::Ready))
-    })?;
-    let bridge = start_bridge(cell, testbed, &[address])?;
-    Ok(Receivers { bridge: Some(bridge), receivers: vec![receiver] })
-}
-
 /// Starts the bridge, and waits until it has all partitions.
-fn start_bridge(cell: &Cell, testbed: &Testbed, peers: &[SocketAddr]) -> Result<Process> {
+pub fn start_bridge(cell: &Cell, testbed: &Testbed, peers: &[SocketAddr]) -> Result<Process> {
     let mut command = testbed.senders()[0].namespace.command(installed::kafka()?);
     command.env_remove("ATP_SOCKET").env_remove("RUST_LOG").env("NO_COLOR", "1");
     command.arg("send").arg(write_config(cell, testbed, peers)?);
@@ -178,7 +106,7 @@ pub fn start_producer(
 }
 
 /// A command of the load generator's program, for the broker's topic.
-fn load(host: &Host, broker: &Host, command: &str) -> Result<Command> {
+pub fn load(host: &Host, broker: &Host, command: &str) -> Result<Command> {
     let mut load = host.namespace.command(installed::kafka_load()?);
     load.arg(command).args(["--topic", TOPIC]);
     load.args(["--brokers", &format!("{}:{BROKER_PORT}", broker.ipv4)]);

@@ -389,8 +389,9 @@ class WindowSender:
     ``groups`` are names with minimal sampling rates, such as ``{"readings": 0.9}``. Records without
     a group have the rate ``msr``, by default 1: all arrive. While windows are confirmed soon, up to
     ``msr_max`` of the records are sent. The stream is the ``partition`` of the ``topic`` as the
-    ``group`` of consumers reads it in the ``cluster``; its offsets count once. ``position`` goes on where another sender has ended. A window of more than ``window_bytes_max``
-    bytes, by default 32 MiB, is sent in parts.
+    ``group`` of consumers reads it in the ``cluster``; its offsets count once. ``position`` goes on
+    where another sender has ended. A window of more than ``window_bytes_max`` bytes, by default
+    32 MiB, is sent in parts.
 
     Leaving a ``with`` block sends all windows and waits until they are confirmed; with an exception
     it abandons them. After an error windows stay unconfirmed: open another sender at ``position``,

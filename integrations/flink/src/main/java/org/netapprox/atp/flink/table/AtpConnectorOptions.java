@@ -8,7 +8,7 @@ import org.apache.flink.configuration.MemorySize;
 
 /** The options of a table {@code WITH ('connector' = 'atp', ...)}. Lists have semicolons. */
 public final class AtpConnectorOptions {
-    /** Of a table that is read: the addresses where senders' windows arrive. */
+    /** To read: the addresses where senders' windows arrive. */
     public static final ConfigOption<List<String>> LISTEN =
             ConfigOptions.key("listen")
                     .stringType()
@@ -16,7 +16,7 @@ public final class AtpConnectorOptions {
                     .noDefaultValue()
                     .withDescription("Addresses with UDP ports where windows arrive; to read.");
 
-    /** Of a table that is read: the addresses of the senders that are admitted. */
+    /** To read: the addresses of the senders that are admitted. */
     public static final ConfigOption<List<String>> SENDERS =
             ConfigOptions.key("senders")
                     .stringType()
@@ -24,35 +24,35 @@ public final class AtpConnectorOptions {
                     .noDefaultValue()
                     .withDescription("Admitted IP addresses of senders; all by default.");
 
-    /** Of a table that is read: the streams that each address awaits. */
+    /** To read: the streams that each address awaits. */
     public static final ConfigOption<Integer> STREAMS =
             ConfigOptions.key("streams")
                     .intType()
                     .defaultValue(1)
                     .withDescription("Streams of each address that the watermark awaits at first.");
 
-    /** Of a table that is read: when a silent stream holds the watermark back no longer. */
+    /** To read: when a silent stream holds the watermark back no longer. */
     public static final ConfigOption<Duration> IDLE_TIMEOUT =
             ConfigOptions.key("idle-timeout")
                     .durationType()
                     .noDefaultValue()
                     .withDescription("A stream that is silent so long holds back no watermark.");
 
-    /** Of a table that is read: when the job fails for want of a sender. */
+    /** To read: when the job fails for want of a sender. */
     public static final ConfigOption<Duration> SENDER_TIMEOUT =
             ConfigOptions.key("sender-timeout")
                     .durationType()
                     .noDefaultValue()
                     .withDescription("The job fails if nobody has sent a window by then; 0: never.");
 
-    /** Of a table that is read: the most memory of open windows. */
+    /** To read: the most memory of open windows. */
     public static final ConfigOption<MemorySize> MEMORY_MAX =
             ConfigOptions.key("memory-max")
                     .memoryType()
                     .noDefaultValue()
                     .withDescription("The most memory of windows that are open, of each address.");
 
-    /** Of a table that is written: the receivers. */
+    /** To write: the receivers. */
     public static final ConfigOption<List<String>> PEERS =
             ConfigOptions.key("peers")
                     .stringType()
@@ -60,7 +60,7 @@ public final class AtpConnectorOptions {
                     .noDefaultValue()
                     .withDescription("Hosts with ports of receivers of windows; to write.");
 
-    /** Of a table that is written: the name of the stream. */
+    /** To write: the name of the stream. */
     public static final ConfigOption<String> TOPIC =
             ConfigOptions.key("topic")
                     .stringType()
@@ -76,28 +76,28 @@ public final class AtpConnectorOptions {
                             "The share of each window's records that must arrive, 0 to 1. A table"
                                     + " that is read refuses windows with a lower rate.");
 
-    /** Of a table that is written: the share that is sent while there is room. */
+    /** To write: the share that is sent while there is room. */
     public static final ConfigOption<Double> MSR_MAX =
             ConfigOptions.key("msr-max")
                     .doubleType()
                     .noDefaultValue()
                     .withDescription("The share that is sent while there is room; msr by default.");
 
-    /** Of a table that is written: the event time of windows. */
+    /** To write: the event time of windows. */
     public static final ConfigOption<Duration> WINDOW =
             ConfigOptions.key("window")
                     .durationType()
                     .noDefaultValue()
                     .withDescription("The event time of each window that is written.");
 
-    /** Of a table that is written: the records of windows. */
+    /** To write: the records of windows. */
     public static final ConfigOption<Long> WINDOW_RECORDS =
             ConfigOptions.key("window-records")
                     .longType()
                     .noDefaultValue()
                     .withDescription("The records of each window, in the place of its time.");
 
-    /** Of a table that is written: how long a receiver may be away. */
+    /** To write: how long a receiver may be away. */
     public static final ConfigOption<Duration> RETRY =
             ConfigOptions.key("retry")
                     .durationType()

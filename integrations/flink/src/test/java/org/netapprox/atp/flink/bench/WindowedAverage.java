@@ -74,7 +74,7 @@ public final class WindowedAverage {
                 + " 'daemon' = '" + options.get("daemon") + "')";
     }
 
-    /** Of each partition and window: the mean, the number of records, and of those that arrived. */
+    /** The mean, N and the number of arrived records of each partition and window. */
     private static String query(boolean isAtp, long windowMs) {
         String mean = isAtp
                 ? "ATP_AVG(NUMBER_OF(v), atp_stratum, atp_n, atp_delivered)"
