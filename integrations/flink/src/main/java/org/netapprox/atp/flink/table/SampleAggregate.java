@@ -32,9 +32,10 @@ public abstract class SampleAggregate extends AggregateFunction<Row, SampleAccum
 
     private static final Delivery DRAWN = new Delivery(Order.SHUFFLED, false, Optional.empty());
 
+    /** The query, over the column {@code v}. */
     private final String query;
 
-    /** {@code query}: of the column {@code v}. */
+    /** {@code query}: over the column {@code v}. */
     SampleAggregate(String query) {
         this.query = query;
     }
