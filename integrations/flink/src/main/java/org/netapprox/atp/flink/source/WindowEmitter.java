@@ -98,8 +98,8 @@ final class WindowEmitter<T>
         metrics.onWindow(summary);
         if (window.skipped() > 0) {
             LOG.warn(
-                    "{}: {} offsets before it are skipped: an attempt before a restore has"
-                            + " confirmed their windows, or they have expired",
+                    "{}: no window has brought {} offsets before it. An attempt before a restore"
+                            + " has confirmed their windows, or they have expired",
                     window.id(),
                     window.skipped());
         }
