@@ -67,8 +67,6 @@ pub enum Engine {
     Torch,
     /// Kafka: windows of a topic, with more records than the network carries
     Kafka,
-    /// Flink: the same, and four task managers answer
-    Flink,
 }
 
 /// The main job's options.

@@ -63,7 +63,11 @@ pub fn start(cell: &Cell, testbed: &Testbed) -> Result<Vec<Process>> {
         command.arg(format!("-Dtaskmanager.resource-id=tm-{number}"));
         all.push(Process::captured("a task manager of Flink", command)?);
     }
-    programs::wait_until(&mut all[0], "the job of Flink", |process| {
+    let (job_manager, task_managers) = all.split_at_mut(1);
+    programs::wait_until(&mut job_manager[0], "the job of Flink", |process| {
+        for task_manager in &mut *task_managers {
+            programs::require_running(task_manager, "a task manager of Flink")?;
+        }
         Ok(process.stderr()?.matches(RUNS).count() >= TASKS)
     })?;
     Ok(all)
@@ -97,6 +101,9 @@ fn configuration(host: &Host, folder: &Path) -> String {
          taskmanager.memory.network.min: 64m\n\
          taskmanager.memory.network.max: 64m\n\
          taskmanager.memory.managed.size: 32m\n\
+         taskmanager.memory.jvm-metaspace.size: 192m\n\
+         taskmanager.memory.jvm-overhead.min: 64m\n\
+         taskmanager.memory.jvm-overhead.max: 64m\n\
          parallelism.default: {TASK_MANAGERS}\n\
          execution.buffer-timeout.interval: 10 ms\n\
          io.tmp.dirs: {folder}\n"

@@ -73,8 +73,9 @@ pub struct Args {
     #[arg(long, value_name = "BYTES", default_value = "1000",
           value_parser = clap::value_parser!(u32).range(8..=100_000))]
     value_bytes: u32,
-    /// Program that answers windows at the receiving host
-    #[arg(long, value_enum, value_name = "ENGINE", default_value_t)]
+    /// Program that answers windows at the receiving host. Flink needs a class path in
+    /// ATP_FLINK_CLASS_PATH, with its jars, Kafka's connector and the connector's tests
+    #[arg(long, value_enum, value_name = "ENGINE", default_value_t, hide = true)]
     engine: Engine,
     /// File of results, a line for each cell; cells that are in it aren't measured again [default:
     /// target/bench/kafka.jsonl]

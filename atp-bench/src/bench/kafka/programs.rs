@@ -19,8 +19,8 @@ pub const PARTITIONS: u32 = 4;
 pub const WINDOW_MS: u64 = 1_000;
 pub const TOPIC: &str = "readings";
 pub const BROKER_PORT: u16 = 9_092;
-/// The time for a program to reach the broker, and for a group to form.
-const READY_MAX: Duration = Duration::from_secs(60);
+/// The time for a program to reach the broker, for a group to form, and for a cluster to start.
+const READY_MAX: Duration = Duration::from_secs(120);
 const LOOK_UP: Duration = Duration::from_millis(50);
 
 /// Event times of the load, milliseconds since 1970.
@@ -136,7 +136,7 @@ pub fn require_running(process: &mut Process, name: &str) -> Result<()> {
 pub fn wait_until(
     process: &mut Process,
     name: &str,
-    is_ready: impl Fn(&Process) -> Result<bool>,
+    mut is_ready: impl FnMut(&Process) -> Result<bool>,
 ) -> Result<()> {
     let deadline = Instant::now() + READY_MAX;
     while !is_ready(process)? {
