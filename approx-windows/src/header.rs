@@ -15,6 +15,9 @@ pub(crate) const HELLO: u8 = 0x12;
 /// The first byte of a message of records.
 pub(crate) const RECORDS: u8 = 0x11;
 
+/// The most records of a window: answers count them in floats.
+const RECORDS_MAX: u64 = 1 << 53;
+
 /// A window that has begun: which one it is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WindowBegin {
@@ -115,6 +118,10 @@ impl WindowHeader {
         self.offsets.len()
     }
 
+    fn has_time(&self) -> bool {
+        self.span_ms.is_none_or(|(start_ms, end_ms)| start_ms < end_ms)
+    }
+
     fn check(&self) -> Result<(), &'static str> {
         let is_sorted = self.groups.is_sorted_by(|a, b| a.id < b.id);
         let records =
@@ -132,6 +139,8 @@ impl WindowHeader {
             (self.refused.without(&self.offsets).is_empty(), "the records that can't be sent"),
             (self.from <= self.resume, "the offsets before it"),
             (self.offsets.first().is_none_or(is_least), "its first offset"),
+            (self.records() <= RECORDS_MAX, "too many records"),
+            (self.has_time(), "its event times"),
         ];
         checks.into_iter().find(|(holds, _)| !holds).map_or(Ok(()), |(_, why)| Err(why))
     }
@@ -158,6 +167,43 @@ impl std::fmt::Display for WindowHeader {
         match (self.part, self.is_last_part) {
             (0, true) => Ok(()),
             (part, _) => write!(f, ", part {}", part + 1),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn check__refuses_times_and_numbers_that_can_t_be() {
+        let header = |span_ms, end| {
+            let mut offsets = Offsets::default();
+            offsets.insert_range(0..end);
+            WindowHeader {
+                stream: Stream::default(),
+                epoch: 0,
+                number: 0,
+                part: 0,
+                is_last_part: true,
+                span_ms,
+                refused: offsets.clone(),
+                offsets,
+                late: 0,
+                from: 0,
+                resume: end,
+                groups: vec![],
+                base: Base::default(),
+            }
+        };
+        for (span_ms, end, expected) in [
+            (None, 5, Ok(())),
+            (Some((-7, 3)), 5, Ok(())),
+            (Some((3, 3)), 5, Err("its event times")),
+            (Some((0, i64::MIN)), 5, Err("its event times")),
+            (None, 1 << 54, Err("too many records")),
+        ] {
+            assert_eq!(header(span_ms, end).check(), expected, "{span_ms:?}, {end}");
         }
     }
 }

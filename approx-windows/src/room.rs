@@ -10,6 +10,8 @@ use std::{
 const SLOW: u32 = 4;
 /// One that is confirmed earlier than this share shows that there is.
 const FAST: u32 = 8;
+/// The closings whose mean distance is the time between two windows.
+const CLOSINGS: usize = 9;
 const RAISE: f64 = 0.125;
 const LOWER: f64 = 0.5;
 
@@ -24,21 +26,14 @@ pub struct Room {
     share: f64,
     /// When the windows that aren't confirmed were closed.
     closed: VecDeque<Instant>,
-    last_closed: Option<Instant>,
-    /// The time between the last two windows.
-    interval: Option<Duration>,
+    /// When the last windows were closed. Several may be closed at once.
+    last: VecDeque<Instant>,
     lowered: Option<Instant>,
 }
 
 impl Default for Room {
     fn default() -> Self {
-        Self {
-            share: 1.0,
-            closed: VecDeque::new(),
-            last_closed: None,
-            interval: None,
-            lowered: None,
-        }
+        Self { share: 1.0, closed: VecDeque::new(), last: VecDeque::new(), lowered: None }
     }
 }
 
@@ -50,8 +45,10 @@ impl Room {
 
     /// Notes that a window was closed.
     pub fn closed(&mut self, now: Instant) {
-        self.interval = self.last_closed.map(|last| now.saturating_duration_since(last));
-        self.last_closed = Some(now);
+        self.last.push_back(now);
+        if self.last.len() > CLOSINGS {
+            self.last.pop_front();
+        }
         if let Some(&oldest) = self.closed.front() {
             self.evaluate(oldest, now, false);
         }
@@ -65,8 +62,15 @@ impl Room {
         }
     }
 
+    /// The mean time between windows, of the last ones; `None` before the second.
+    fn interval(&self) -> Option<Duration> {
+        let (first, last) = (self.last.front()?, self.last.back()?);
+        let gaps = u32::try_from(self.last.len() - 1).ok().filter(|gaps| *gaps > 0)?;
+        Some(last.saturating_duration_since(*first) / gaps)
+    }
+
     fn evaluate(&mut self, closed: Instant, now: Instant, is_confirmed: bool) {
-        let Some(interval) = self.interval else { return };
+        let Some(interval) = self.interval() else { return };
         let took = now.saturating_duration_since(closed);
         if took > interval / SLOW {
             // Windows that were closed before the share fell say nothing about the new one.
@@ -106,6 +110,19 @@ mod tests {
         assert!(after(&mut room, later, 20, 400) < 0.01);
         let last = begin + Duration::from_secs(40);
         assert_eq!(after(&mut room, last, 20, 10), 1.0);
+    }
+
+    /// A watermark that closes two windows at once, as Flink's interval of watermarks may.
+    #[test]
+    fn share__stays_if_windows_close_in_pairs() {
+        let (mut room, begin) = (Room::default(), Instant::now());
+        for pair in 0..20 {
+            let at = begin + Duration::from_millis(200 * pair);
+            [at, at].into_iter().for_each(|at| room.closed(at));
+            let soon = at + Duration::from_millis(5);
+            [soon, soon].into_iter().for_each(|at| room.confirmed(at));
+        }
+        assert_eq!(room.share(), 1.0);
     }
 
     /// Several windows that wait at once are one sign, not several.
