@@ -6,7 +6,10 @@ import org.apache.flink.configuration.ConfigOption;
 import org.apache.flink.configuration.ConfigOptions;
 import org.apache.flink.configuration.MemorySize;
 
-/** The options of a table {@code WITH ('connector' = 'atp', ...)}. Lists have semicolons. */
+/**
+ * The options of a table {@code WITH ('connector' = 'atp', ...)}. Semicolons separate the entries
+ * of a list.
+ */
 public final class AtpConnectorOptions {
     /** To read: the addresses where senders' windows arrive. */
     public static final ConfigOption<List<String>> LISTEN =
@@ -103,6 +106,15 @@ public final class AtpConnectorOptions {
                     .durationType()
                     .noDefaultValue()
                     .withDescription("The job fails if a receiver is away for longer.");
+
+    /** To write: whether records wait for a checkpoint. */
+    public static final ConfigOption<Boolean> HOLD_UNTIL_CHECKPOINT =
+            ConfigOptions.key("hold-until-checkpoint")
+                    .booleanType()
+                    .defaultValue(false)
+                    .withDescription(
+                            "Records leave once a checkpoint has them, and count once after a"
+                                    + " restore also where Flink gives them in another order.");
 
     /** The control socket of the daemon of each host. */
     public static final ConfigOption<String> DAEMON =

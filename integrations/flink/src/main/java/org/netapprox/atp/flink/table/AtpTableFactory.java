@@ -41,7 +41,8 @@ public final class AtpTableFactory implements DynamicTableSourceFactory, Dynamic
                     AtpConnectorOptions.MSR_MAX,
                     AtpConnectorOptions.WINDOW,
                     AtpConnectorOptions.WINDOW_RECORDS,
-                    AtpConnectorOptions.RETRY);
+                    AtpConnectorOptions.RETRY,
+                    AtpConnectorOptions.HOLD_UNTIL_CHECKPOINT);
 
     private static final Set<ConfigOption<?>> OF_BOTH =
             Set.of(AtpConnectorOptions.MSR, AtpConnectorOptions.DAEMON);

@@ -10,6 +10,7 @@ import org.apache.flink.table.annotation.DataTypeHint;
 import org.apache.flink.table.annotation.FunctionHint;
 import org.apache.flink.table.functions.AggregateFunction;
 import org.apache.flink.types.Row;
+import org.apache.flink.util.FlinkRuntimeException;
 import org.netapprox.atp.Answers;
 import org.netapprox.atp.Delivery;
 import org.netapprox.atp.Estimate;
@@ -21,7 +22,8 @@ import org.netapprox.atp.flink.table.SampleAccumulator.Value;
 /**
  * An aggregate over all records of windows, from those that arrived, with an interval of 95 %. The
  * records of a stratum, which the metadata column {@code atp_stratum} names, are a simple random
- * sample of its N.
+ * sample of its N. Each record is one row at most. Use it with windows: without one, each row
+ * computes the aggregate of all before.
  *
  * <p>The answer comes from the query of the Java library: each record is a message of one row, or
  * of none where it isn't among the aggregate's rows.
@@ -53,7 +55,8 @@ public abstract class SampleAggregate extends AggregateFunction<Row, SampleAccum
             throw new IllegalArgumentException(
                     getClass().getSimpleName()
                             + " has a null where it needs the columns atp_stratum, atp_n and"
-                            + " atp_delivered of the table");
+                            + " atp_delivered of the table; a group of the rate 0 has no stratum,"
+                            + " since its records are no random sample");
         }
         accumulator.strata.put(stratum, new Stratum(records, arrived));
         if (value != null) {
@@ -98,21 +101,32 @@ public abstract class SampleAggregate extends AggregateFunction<Row, SampleAccum
     /** Returns whether there is a record. */
     private static boolean fill(Query asked, SampleAccumulator accumulator) throws IOException {
         Map<String, Integer> numbers = new HashMap<>();
+        Map<String, Stratum> strata = new HashMap<>();
         Map<String, Long> without = new HashMap<>();
         try {
             for (Map.Entry<String, Stratum> entry : accumulator.strata.entries()) {
                 int number = numbers.size();
                 numbers.put(entry.getKey(), number);
+                strata.put(entry.getKey(), entry.getValue());
                 without.put(entry.getKey(), entry.getValue().arrived);
                 asked.setMessagesSent(number, entry.getValue().records);
                 asked.setDelivery(number, DRAWN);
             }
             for (Value value : accumulator.values.get()) {
                 byte[] row = (value.value + "\n").getBytes(StandardCharsets.UTF_8);
+                long left = without.merge(value.stratum, -1L, Long::sum);
+                Stratum stratum = strata.get(value.stratum);
+                if (left < stratum.arrived - stratum.records) {
+                    throw new FlinkRuntimeException(
+                            "the sample "
+                                    + value.stratum
+                                    + " has more rows than its "
+                                    + stratum.records
+                                    + " records: estimates take one row of each record");
+                }
                 asked.add(numbers.get(value.stratum), ByteBuffer.wrap(row));
-                without.merge(value.stratum, -1L, Long::sum);
             }
-        } catch (IOException e) {
+        } catch (IOException | FlinkRuntimeException e) {
             throw e;
         } catch (Exception e) {
             throw new IOException("Flink's state failed: " + e.getMessage(), e);

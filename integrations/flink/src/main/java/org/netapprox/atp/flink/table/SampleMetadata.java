@@ -27,7 +27,7 @@ enum SampleMetadata {
                     .notNull(),
             (r, g, w) -> GenericRowData.of(w.number, w.part, time(w.startMs), time(w.endMs))),
     GROUP("atp_group", DataTypes.STRING().notNull(), (r, g, w) -> StringData.fromString(g.name())),
-    STRATUM("atp_stratum", DataTypes.STRING().notNull(), (r, g, w) -> stratum(g, w)),
+    STRATUM("atp_stratum", DataTypes.STRING(), (r, g, w) -> stratum(g, w)),
     OFFSET("atp_offset", DataTypes.BIGINT().notNull(), (r, g, w) -> r.offset()),
     TOPIC("atp_topic", DataTypes.STRING().notNull(), (r, g, w) -> StringData.fromString(w.topic)),
     PARTITION("atp_partition", DataTypes.BIGINT().notNull(), (r, g, w) -> w.partition),
@@ -73,18 +73,26 @@ enum SampleMetadata {
         return timeMs == null ? null : TimestampData.fromEpochMillis(timeMs);
     }
 
-    /** No other sample has this text: a stream's windows and parts are numbered. */
+    /** Null where records that arrived are no random sample: any of them may have got lost. */
     private static StringData stratum(WindowGroup group, WindowSummary window) {
+        if (group.msr() == 0) {
+            return null;
+        }
         return StringData.fromString(
                 String.join(
                         "/",
-                        window.cluster,
-                        window.consumerGroup,
-                        window.topic,
-                        window.topicId,
+                        escaped(window.cluster),
+                        escaped(window.consumerGroup),
+                        escaped(window.topic),
+                        escaped(window.topicId),
                         Long.toString(window.partition),
                         Long.toString(window.number),
                         Long.toString(window.part),
                         Integer.toString(group.id())));
+    }
+
+    /** Without the separator, so that two samples never have the same text. */
+    private static String escaped(String name) {
+        return name.replace("%", "%25").replace("/", "%2F");
     }
 }

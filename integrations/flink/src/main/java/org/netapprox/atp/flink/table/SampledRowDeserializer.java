@@ -22,7 +22,7 @@ final class SampledRowDeserializer implements RecordDeserializer<RowData> {
     private final TypeInformation<RowData> type;
     private final double msrMin;
 
-    /** {@code msrMin}: the least rate of a group, but for exact ones. */
+    /** {@code msrMin}: windows with a group of a lower rate fail the job. */
     SampledRowDeserializer(
             DeserializationSchema<RowData> format,
             List<SampleMetadata> metadata,
@@ -63,7 +63,6 @@ final class SampledRowDeserializer implements RecordDeserializer<RowData> {
         for (int at = 0; at < metadata.size(); at++) {
             columns.setField(at, metadata.get(at).reader.read(record, group, window));
         }
-        // A format may make several rows of a value.
         format.deserialize(record.value(), new Joining(columns, out));
     }
 

@@ -8,6 +8,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import java.util.List;
 import java.util.Random;
 import org.apache.flink.types.Row;
+import org.apache.flink.util.FlinkRuntimeException;
 import org.junit.jupiter.api.Test;
 
 /** Estimates of a sample are about all records, and say how wrong they may be. */
@@ -74,6 +75,18 @@ class SampleAggregateTest {
         }
         double value = at(mean.getValue(accumulator), 0);
         assertTrue(value > 3 && value < 5, "" + value);
+    }
+
+    /** Several rows of a record, as an UNNEST makes them, would be counted as several records. */
+    @Test
+    void moreRowsThanRecordsAreRefused() throws Exception {
+        var sum = new AtpSum();
+        var accumulator = sum.createAccumulator();
+        for (int row = 0; row < 11; row++) {
+            sum.accumulate(accumulator, 1.0, "a", 10L, 5L);
+        }
+        var e = assertThrows(FlinkRuntimeException.class, () -> sum.getValue(accumulator));
+        assertTrue(e.getMessage().contains("more rows than its 10 records"), e.getMessage());
     }
 
     @Test
