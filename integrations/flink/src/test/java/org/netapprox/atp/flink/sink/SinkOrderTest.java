@@ -83,6 +83,8 @@ class SinkOrderTest {
             Gate low = new Gate(WINDOW + 100);
             Gate high = new Gate(0);
             var env = SinkJob.environment(1, true);
+            // Only the test makes checkpoints, however slow the machine is.
+            env.enableCheckpointing(Duration.ofHours(1).toMillis());
             var times = SinkJob.eachIsItsWatermark();
             long half = COUNT / 2;
             env.fromSource(SinkJob.numbers(half, low), times, "low")
@@ -94,7 +96,7 @@ class SinkOrderTest {
             JobGraph job = SinkJob.graph(env, null);
             cluster.start(job);
             checkpointUntil(receiver, job, WINDOW);
-            // Later records wait for a checkpoint, which never comes.
+            // Later records wait for a checkpoint, which doesn't come before the failure.
             low.allow(4 * WINDOW);
             low.awaitBlocked();
             cluster.kill();
@@ -104,7 +106,7 @@ class SinkOrderTest {
             checkpointUntil(receiver, job, 3 * WINDOW);
             low.open();
             high.open();
-            cluster.await(job);
+            cluster.awaitByCheckpoints(job);
             SinkEngineTest.checkOnce(receiver.windows(), COUNT);
         }
     }
