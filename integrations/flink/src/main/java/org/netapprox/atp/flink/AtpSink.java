@@ -10,7 +10,6 @@ import org.apache.flink.api.connector.sink2.StatefulSinkWriter;
 import org.apache.flink.api.connector.sink2.SupportsWriterState;
 import org.apache.flink.api.connector.sink2.WriterInitContext;
 import org.apache.flink.core.io.SimpleVersionedSerializer;
-import org.netapprox.atp.flink.sink.AtpWriter;
 import org.netapprox.atp.flink.sink.SinkOptions;
 import org.netapprox.atp.flink.sink.StreamState;
 import org.netapprox.atp.flink.sink.StreamStateSerializer;
@@ -75,7 +74,7 @@ public class AtpSink<T> implements Sink<T>, SupportsWriterState<T, StreamState> 
     @Override
     public StatefulSinkWriter<T, StreamState> restoreWriter(
             WriterInitContext context, Collection<StreamState> recoveredState) throws IOException {
-        return new AtpWriter<>(options, context, recoveredState);
+        return options.writer(context, recoveredState);
     }
 
     @Override

@@ -287,7 +287,7 @@ public final class AtpSinkBuilder<T> {
      * @param on whether streams begin at once
      * @return this builder
      */
-    public AtpSinkBuilder<T> beginAllStreams(boolean on) {
+    AtpSinkBuilder<T> beginAllStreams(boolean on) {
         beginsAll = on;
         return this;
     }

@@ -10,7 +10,6 @@ import java.util.List;
 import java.util.Objects;
 import java.util.OptionalLong;
 import java.util.stream.Stream;
-import org.apache.flink.annotation.Internal;
 import org.apache.flink.api.common.eventtime.Watermark;
 import org.apache.flink.api.common.operators.ProcessingTimeService;
 import org.apache.flink.api.connector.sink2.StatefulSinkWriter;
@@ -21,8 +20,7 @@ import org.apache.flink.api.connector.sink2.WriterInitContext;
  *
  * @param <T> the type of the records
  */
-@Internal
-public class AtpWriter<T> implements StatefulSinkWriter<T, StreamState> {
+sealed class AtpWriter<T> implements StatefulSinkWriter<T, StreamState> permits HoldingWriter {
     /** The interval of looks at failures and confirmations while no record comes. */
     private static final long TICK_MS = 200;
 
@@ -51,7 +49,7 @@ public class AtpWriter<T> implements StatefulSinkWriter<T, StreamState> {
      * @param restored the streams; none for a new job
      * @throws IOException if a stream's receiver isn't among the peers
      */
-    public AtpWriter(
+    AtpWriter(
             SinkOptions<T> options, WriterInitContext context, Collection<StreamState> restored)
             throws IOException {
         this.options = options;
