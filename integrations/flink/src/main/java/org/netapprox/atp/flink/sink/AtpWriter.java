@@ -7,7 +7,6 @@ import java.util.Collection;
 import java.util.Comparator;
 import java.util.Iterator;
 import java.util.List;
-import java.util.Objects;
 import java.util.OptionalLong;
 import java.util.stream.Stream;
 import org.apache.flink.api.common.eventtime.Watermark;
@@ -32,7 +31,7 @@ sealed class AtpWriter<T> implements StatefulSinkWriter<T, StreamState> permits 
     private final WriterMetrics metrics;
     private final ProcessingTimeService clock;
 
-    /** By peer; null before the first record, unless all begin at once. */
+    /** By peer; null for those that other writers send to. */
     private final OutStream[] streams;
 
     private final List<Finisher> finishing = new ArrayList<>();
@@ -66,12 +65,18 @@ sealed class AtpWriter<T> implements StatefulSinkWriter<T, StreamState> permits 
         for (StreamState state : restored) {
             check(state);
         }
-        for (StreamState state : restored) {
+        // Of one peer's streams one that has begun goes on.
+        List<StreamState> begunFirst = new ArrayList<>(restored);
+        begunFirst.sort(Comparator.comparing(state -> !state.hasBegun()));
+        for (StreamState state : begunFirst) {
             restore(state);
         }
-        for (int peer = 0; options.beginsAll() && peer < streams.length; peer++) {
+        // Each checkpoint has all streams: one that begins after it has the same id when its
+        // records come again.
+        String origin = StreamId.origin(context);
+        for (int peer = 0; peer < streams.length; peer++) {
             if (streams[peer] == null && options.sendsTo(peer, subtask)) {
-                streams[peer] = OutStream.create(options, subtask, peer);
+                streams[peer] = OutStream.create(options, origin, subtask, peer);
             }
         }
         // The records of a checkpoint are sent by the first tick: the restore doesn't wait.
@@ -128,13 +133,12 @@ sealed class AtpWriter<T> implements StatefulSinkWriter<T, StreamState> permits 
 
     private OutStream stream(int peer) {
         OutStream stream = streams[peer];
-        if (stream == null) {
-            stream = OutStream.create(options, subtask, peer);
+        if (!stream.hasBegun()) {
+            stream.begin();
             if (watermarkMs > Long.MIN_VALUE && watermarkMs < Long.MAX_VALUE) {
                 // Records behind it are late here as in the other streams.
                 stream.log().advance(watermarkMs + 1);
             }
-            streams[peer] = stream;
         }
         return stream;
     }
@@ -188,8 +192,10 @@ sealed class AtpWriter<T> implements StatefulSinkWriter<T, StreamState> permits 
     public List<StreamState> snapshotState(long checkpointId) throws IOException {
         refresh();
         List<StreamState> states = new ArrayList<>();
-        for (OutStream stream : streams().toList()) {
-            states.add(stream.state());
+        for (OutStream stream : streams) {
+            if (stream != null) {
+                states.add(stream.state());
+            }
         }
         finishing.forEach(finisher -> states.add(finisher.state()));
         return states;
@@ -220,7 +226,7 @@ sealed class AtpWriter<T> implements StatefulSinkWriter<T, StreamState> permits 
 
     /** The streams that have begun. */
     final Stream<OutStream> streams() {
-        return Arrays.stream(streams).filter(Objects::nonNull);
+        return Arrays.stream(streams).filter(stream -> stream != null && stream.hasBegun());
     }
 
     private void refresh() throws IOException {

@@ -30,7 +30,7 @@ class OutStreamTest {
     }
 
     private static OutStream create(AtpSinkBuilder<Long> sink) {
-        return OutStream.create(sink.build().options(), 0, 0);
+        return OutStream.create(sink.build().options(), "job", 0, 0);
     }
 
     private static void write(OutStream stream, long number, long timeMs) throws Exception {
