@@ -35,6 +35,13 @@ sealed class AtpWriter<T> implements StatefulSinkWriter<T, StreamState> permits 
     private final OutStream[] streams;
 
     private final List<Finisher> finishing = new ArrayList<>();
+
+    /**
+     * Streams without records that this writer doesn't need. Each tells its receiver of one more
+     * watermark, and then of its end, so that the receiver's watermark doesn't wait for it.
+     */
+    private final List<OutStream> leaving = new ArrayList<>();
+
     private long confirmedBefore;
     private long watermarkMs = Long.MIN_VALUE;
     private long written;
@@ -100,6 +107,8 @@ sealed class AtpWriter<T> implements StatefulSinkWriter<T, StreamState> permits 
             streams[peer] = OutStream.restore(options, state);
         } else if (state.hasRecords()) {
             finishing.add(Finisher.start(OutStream.restore(options, state)));
+        } else if (peer >= 0 && state.hasBegun() && options.lengthMs() > 0) {
+            leaving.add(OutStream.restore(options, state));
         }
     }
 
@@ -161,6 +170,23 @@ sealed class AtpWriter<T> implements StatefulSinkWriter<T, StreamState> permits 
             }
             send(stream);
         }
+        if (watermarkMs < Long.MAX_VALUE) {
+            leave();
+        }
+    }
+
+    private void leave() throws IOException, InterruptedException {
+        for (Iterator<OutStream> all = leaving.iterator(); all.hasNext(); ) {
+            OutStream stream = all.next();
+            stream.log().advance(watermarkMs + 1);
+            stream.log().releaseAll();
+            send(stream);
+            // The watermark may be behind windows that were confirmed.
+            if (stream.hasSentWindow()) {
+                all.remove();
+                finishing.add(Finisher.start(stream));
+            }
+        }
     }
 
     /** Waits for confirmations only at the end: checkpoints hold what isn't confirmed. */
@@ -170,7 +196,7 @@ sealed class AtpWriter<T> implements StatefulSinkWriter<T, StreamState> permits 
             return;
         }
         List<Finisher> ending = new ArrayList<>(finishing);
-        for (OutStream stream : streams().toList()) {
+        for (OutStream stream : Stream.concat(streams(), leaving.stream()).toList()) {
             // At once: a receiver may wait for all streams before it confirms one.
             ending.add(Finisher.start(stream));
         }
@@ -196,6 +222,9 @@ sealed class AtpWriter<T> implements StatefulSinkWriter<T, StreamState> permits 
             if (stream != null) {
                 states.add(stream.state());
             }
+        }
+        for (OutStream stream : leaving) {
+            states.add(stream.state());
         }
         finishing.forEach(finisher -> states.add(finisher.state()));
         return states;
@@ -260,6 +289,6 @@ sealed class AtpWriter<T> implements StatefulSinkWriter<T, StreamState> permits 
     public void close() {
         isClosed = true;
         finishing.forEach(Finisher::close);
-        streams().forEach(OutStream::close);
+        Stream.concat(streams(), leaving.stream()).forEach(OutStream::close);
     }
 }

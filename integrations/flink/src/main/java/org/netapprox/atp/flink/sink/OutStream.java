@@ -160,6 +160,12 @@ final class OutStream implements AutoCloseable {
         }
     }
 
+    /** Whether the receiver learns of the stream from this sender. */
+    boolean hasSentWindow() throws IOException {
+        refresh();
+        return unconfirmed + confirmed > 0;
+    }
+
     /** Throws the failure of the sender, if there is one. */
     void check() throws IOException, InterruptedException {
         if (sender != null) {

@@ -124,6 +124,39 @@ class AtpWriterTest {
         }
     }
 
+    /** One writer gets the streams of two, whose records are all confirmed. */
+    @Test
+    void restore__endsAStreamThatItDoesNotNeed() throws Exception {
+        try (TestReceiver receiver = TestReceiver.bind()) {
+            AtpSink<Long> sink = builder(receiver).build();
+            List<StreamState> states = new ArrayList<>();
+            for (int subtask = 0; subtask < 2; subtask++) {
+                var context = WriterContext.of(WriterContext.JOB, subtask, 2, OptionalLong.empty());
+                var writer = sink.createWriter(context);
+                write(writer, 0, WINDOW_MS);
+                writer.writeWatermark(new Watermark(WINDOW_MS));
+                while (writer.snapshotState(5).stream().anyMatch(StreamState::hasRecords)) {
+                    Thread.sleep(1);
+                }
+                states.addAll(checkpoint(writer, 5));
+                writer.close();
+            }
+            assertEquals(0, receiver.ended());
+            var writer = restore(sink, 5, states);
+            // The first watermark is behind windows that were confirmed.
+            writer.writeWatermark(new Watermark(WINDOW_MS / 2));
+            assertEquals(2, writer.snapshotState(6).size());
+            writer.writeWatermark(new Watermark(3 * WINDOW_MS));
+            receiver.await(all -> all.ended() == 1);
+            while (writer.snapshotState(7).size() > 1) {
+                Thread.sleep(1);
+            }
+            end(writer);
+            receiver.await(all -> all.ended() == 2);
+            assertEquals(2 * WINDOW_MS, receiver.records());
+        }
+    }
+
     @Test
     void writeWatermark__beginsNoStreamWithoutARecord() throws Exception {
         try (TestReceiver low = TestReceiver.bind();
