@@ -239,8 +239,13 @@ sealed class AtpWriter<T> implements StatefulSinkWriter<T, StreamState> permits 
             send(stream);
         }
         refresh();
-        clock.registerTimer(clock.getCurrentProcessingTime() + TICK_MS, this::tick);
+        long nowMs = clock.getCurrentProcessingTime();
+        onTick(nowMs);
+        clock.registerTimer(nowMs + TICK_MS, this::tick);
     }
+
+    /** A look of a kind of writer. */
+    void onTick(long nowMs) {}
 
     /** Sends what is ready of a stream. */
     final void send(OutStream stream) throws IOException, InterruptedException {

@@ -1,6 +1,7 @@
 package org.netapprox.atp.flink.sink;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.time.Duration;
@@ -8,6 +9,7 @@ import java.util.ArrayList;
 import java.util.List;
 import org.apache.flink.api.common.eventtime.WatermarkStrategy;
 import org.apache.flink.runtime.jobgraph.JobGraph;
+import org.apache.flink.util.FlinkRuntimeException;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Tag;
@@ -109,6 +111,18 @@ class SinkOrderTest {
             cluster.awaitByCheckpoints(job);
             SinkEngineTest.checkOnce(receiver.windows(), COUNT);
         }
+    }
+
+    @Test
+    void holdUntilCheckpoint__refusesAJobWithoutCheckpoints() {
+        var env = SinkJob.environment(1);
+        env.getCheckpointConfig().disableCheckpointing();
+        AtpSink<Long> sink =
+                SinkJob.sink("127.0.0.1:4747").records(1).holdUntilCheckpoint(true).build();
+        env.fromSource(SinkJob.numbers(1, new Gate(0)), SinkJob.eachIsItsWatermark(), "numbers")
+                .sinkTo(sink);
+        var refused = assertThrows(FlinkRuntimeException.class, env::getStreamGraph);
+        assertTrue(refused.getMessage().contains("enable checkpoints"), refused.getMessage());
     }
 
     private static void checkpointUntil(TestReceiver receiver, JobGraph job, long records)
