@@ -31,8 +31,9 @@ import org.netapprox.atp.flink.sink.StreamStateSerializer;
  * <p>Each record counts once at its receiver, also after a failure, on one condition: Flink gives
  * the records behind the last checkpoint again in the same order. A source that reads one split per
  * reader and is chained to the sink does so. Before the first checkpoint its first record must be
- * the same one, too. Without the condition, such as behind a {@code keyBy} or {@code rebalance}, use
- * {@link AtpSinkBuilder#holdUntilCheckpoint}. Checkpoints hold the records that aren't confirmed.
+ * the same one, too. Without the condition, such as behind a {@code keyBy} or {@code rebalance},
+ * use {@link AtpSinkBuilder#holdUntilCheckpoint}. Checkpoints hold the records that aren't
+ * confirmed.
  *
  * @param <T> the type of the records
  */

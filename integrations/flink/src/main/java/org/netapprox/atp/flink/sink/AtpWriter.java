@@ -244,7 +244,7 @@ sealed class AtpWriter<T> implements StatefulSinkWriter<T, StreamState> permits 
         clock.registerTimer(nowMs + TICK_MS, this::tick);
     }
 
-    /** A look of a kind of writer. */
+    /** Runs every {@link #TICK_MS}, for a subclass. */
     void onTick(long nowMs) {}
 
     /** Sends what is ready of a stream. */

@@ -35,9 +35,9 @@ public final class HoldingSink<T> extends AtpSink<T>
         super(options);
     }
 
-    /** Adds nothing. Refuses a job without checkpoints, which would hold all records to its end. */
     @Override
     public DataStream<T> addPreWriteTopology(DataStream<T> records) {
+        // It adds nothing. A job without checkpoints would hold all records to its end.
         var env = records.getExecutionEnvironment();
         boolean isStreaming =
                 env.getConfiguration().get(ExecutionOptions.RUNTIME_MODE)
