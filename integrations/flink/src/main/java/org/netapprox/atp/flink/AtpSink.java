@@ -10,7 +10,6 @@ import org.apache.flink.api.connector.sink2.StatefulSinkWriter;
 import org.apache.flink.api.connector.sink2.SupportsWriterState;
 import org.apache.flink.api.connector.sink2.WriterInitContext;
 import org.apache.flink.core.io.SimpleVersionedSerializer;
-import org.netapprox.atp.flink.sink.AtpWriter;
 import org.netapprox.atp.flink.sink.SinkOptions;
 import org.netapprox.atp.flink.sink.StreamState;
 import org.netapprox.atp.flink.sink.StreamStateSerializer;
@@ -29,10 +28,12 @@ import org.netapprox.atp.flink.sink.StreamStateSerializer;
  *                 .build());
  * }</pre>
  *
- * <p>Each record counts once at its receiver, also after a restore. Checkpoints hold the records
- * that aren't confirmed. Behind the last checkpoint Flink gives records again: they count once if
- * they come in the order of before, such as from a source that reads one split per reader and is
- * chained to the sink. Any order does with {@link AtpSinkBuilder#holdUntilCheckpoint}.
+ * <p>Each record counts once at its receiver, also after a failure, on one condition: Flink gives
+ * the records behind the last checkpoint again in the same order. A source that reads one split per
+ * reader and is chained to the sink does so. Before the first checkpoint its first record must be
+ * the same one, too. Without the condition, such as behind a {@code keyBy} or {@code rebalance},
+ * use {@link AtpSinkBuilder#holdUntilCheckpoint}. Checkpoints hold the records that aren't
+ * confirmed.
  *
  * @param <T> the type of the records
  */
@@ -40,13 +41,13 @@ import org.netapprox.atp.flink.sink.StreamStateSerializer;
 public class AtpSink<T> implements Sink<T>, SupportsWriterState<T, StreamState> {
     private static final long serialVersionUID = 1;
 
-    /** In their ranges. */
+    /** The options, whose values are in their ranges. */
     private final SinkOptions<T> options;
 
     /**
      * For {@link AtpSinkBuilder#build}.
      *
-     * @param options the options, which are in their ranges
+     * @param options the options, whose values are in their ranges
      */
     @Internal
     protected AtpSink(SinkOptions<T> options) {
@@ -74,7 +75,7 @@ public class AtpSink<T> implements Sink<T>, SupportsWriterState<T, StreamState> 
     @Override
     public StatefulSinkWriter<T, StreamState> restoreWriter(
             WriterInitContext context, Collection<StreamState> recoveredState) throws IOException {
-        return new AtpWriter<>(options, context, recoveredState);
+        return options.writer(context, recoveredState);
     }
 
     @Override

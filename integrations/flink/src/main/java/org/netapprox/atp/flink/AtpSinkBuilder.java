@@ -270,6 +270,10 @@ public final class AtpSinkBuilder<T> {
      * the price of the checkpoints' interval. The job needs checkpoints, and operator chaining.
      * Default: records leave at once.
      *
+     * <p>At the end of its input a writer sends the records that it holds, without a checkpoint.
+     * If the job fails between that and its last checkpoint, and Flink gives those records again in
+     * another order, some count twice and others never.
+     *
      * @param on whether records wait
      * @return this builder
      */
@@ -287,7 +291,7 @@ public final class AtpSinkBuilder<T> {
      * @param on whether streams begin at once
      * @return this builder
      */
-    public AtpSinkBuilder<T> beginAllStreams(boolean on) {
+    AtpSinkBuilder<T> beginAllStreams(boolean on) {
         beginsAll = on;
         return this;
     }

@@ -8,6 +8,7 @@ import org.apache.flink.api.common.typeinfo.Types;
 import org.apache.flink.api.java.functions.KeySelector;
 import org.apache.flink.api.java.tuple.Tuple2;
 import org.apache.flink.streaming.api.datastream.DataStream;
+import org.apache.flink.streaming.api.datastream.DataStreamSink;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.util.function.SerializableFunction;
 
@@ -37,6 +38,7 @@ public final class LossyStage<T> {
     private final DataStream<T> stream;
     private final AtpSinkBuilder<T> sink;
     private String name = "lossy stage";
+    private String uid;
     private String[] addresses = {};
     private String daemon;
     private boolean usesNoDaemon;
@@ -87,6 +89,18 @@ public final class LossyStage<T> {
     public LossyStage<T> name(String text) {
         sink.topic(text);
         name = text;
+        return this;
+    }
+
+    /**
+     * The uid of sink and source, under which savepoints keep their states. Default: Flink derives
+     * one from the shape of each job.
+     *
+     * @param text a name that no other operator of the jobs has; the sink's is followed by "-sink"
+     * @return this stage
+     */
+    public LossyStage<T> uid(String text) {
+        uid = Objects.requireNonNull(text, "text");
         return this;
     }
 
@@ -237,7 +251,12 @@ public final class LossyStage<T> {
         }
         SampledStream<Tuple2<T, Double>> received =
                 source.build().stream(second, name).setParallelism(addresses.length);
-        stream.sinkTo(built).setParallelism(writers).name(name);
+        DataStreamSink<T> sent = stream.sinkTo(built).setParallelism(writers).name(name);
+        if (uid != null) {
+            received.uid(uid);
+            // One environment may have both.
+            sent.uid(uid + "-sink");
+        }
         return received;
     }
 }

@@ -7,10 +7,8 @@ import java.util.Collection;
 import java.util.Comparator;
 import java.util.Iterator;
 import java.util.List;
-import java.util.Objects;
 import java.util.OptionalLong;
 import java.util.stream.Stream;
-import org.apache.flink.annotation.Internal;
 import org.apache.flink.api.common.eventtime.Watermark;
 import org.apache.flink.api.common.operators.ProcessingTimeService;
 import org.apache.flink.api.connector.sink2.StatefulSinkWriter;
@@ -21,8 +19,7 @@ import org.apache.flink.api.connector.sink2.WriterInitContext;
  *
  * @param <T> the type of the records
  */
-@Internal
-public class AtpWriter<T> implements StatefulSinkWriter<T, StreamState> {
+sealed class AtpWriter<T> implements StatefulSinkWriter<T, StreamState> permits HoldingWriter {
     /** The interval of looks at failures and confirmations while no record comes. */
     private static final long TICK_MS = 200;
 
@@ -34,10 +31,17 @@ public class AtpWriter<T> implements StatefulSinkWriter<T, StreamState> {
     private final WriterMetrics metrics;
     private final ProcessingTimeService clock;
 
-    /** By peer; null before the first record, unless all begin at once. */
+    /** By peer; null for those that other writers send to. */
     private final OutStream[] streams;
 
     private final List<Finisher> finishing = new ArrayList<>();
+
+    /**
+     * Streams without records that this writer doesn't need. Each tells its receiver of one more
+     * watermark, and then of its end, so that the receiver's watermark doesn't wait for it.
+     */
+    private final List<OutStream> leaving = new ArrayList<>();
+
     private long confirmedBefore;
     private long watermarkMs = Long.MIN_VALUE;
     private long written;
@@ -51,7 +55,7 @@ public class AtpWriter<T> implements StatefulSinkWriter<T, StreamState> {
      * @param restored the streams; none for a new job
      * @throws IOException if a stream's receiver isn't among the peers
      */
-    public AtpWriter(
+    AtpWriter(
             SinkOptions<T> options, WriterInitContext context, Collection<StreamState> restored)
             throws IOException {
         this.options = options;
@@ -68,12 +72,18 @@ public class AtpWriter<T> implements StatefulSinkWriter<T, StreamState> {
         for (StreamState state : restored) {
             check(state);
         }
-        for (StreamState state : restored) {
+        // Of one peer's streams one that has begun goes on.
+        List<StreamState> begunFirst = new ArrayList<>(restored);
+        begunFirst.sort(Comparator.comparing(state -> !state.hasBegun()));
+        for (StreamState state : begunFirst) {
             restore(state);
         }
-        for (int peer = 0; options.beginsAll() && peer < streams.length; peer++) {
+        // Each checkpoint has all streams: one that begins after it has the same id when its
+        // records come again.
+        String origin = StreamId.origin(context);
+        for (int peer = 0; peer < streams.length; peer++) {
             if (streams[peer] == null && options.sendsTo(peer, subtask)) {
-                streams[peer] = OutStream.create(options, subtask, peer);
+                streams[peer] = OutStream.create(options, origin, subtask, peer);
             }
         }
         // The records of a checkpoint are sent by the first tick: the restore doesn't wait.
@@ -97,6 +107,8 @@ public class AtpWriter<T> implements StatefulSinkWriter<T, StreamState> {
             streams[peer] = OutStream.restore(options, state);
         } else if (state.hasRecords()) {
             finishing.add(Finisher.start(OutStream.restore(options, state)));
+        } else if (peer >= 0 && state.hasBegun() && options.lengthMs() > 0) {
+            leaving.add(OutStream.restore(options, state));
         }
     }
 
@@ -130,13 +142,12 @@ public class AtpWriter<T> implements StatefulSinkWriter<T, StreamState> {
 
     private OutStream stream(int peer) {
         OutStream stream = streams[peer];
-        if (stream == null) {
-            stream = OutStream.create(options, subtask, peer);
+        if (!stream.hasBegun()) {
+            stream.begin();
             if (watermarkMs > Long.MIN_VALUE && watermarkMs < Long.MAX_VALUE) {
                 // Records behind it are late here as in the other streams.
                 stream.log().advance(watermarkMs + 1);
             }
-            streams[peer] = stream;
         }
         return stream;
     }
@@ -159,6 +170,23 @@ public class AtpWriter<T> implements StatefulSinkWriter<T, StreamState> {
             }
             send(stream);
         }
+        if (watermarkMs < Long.MAX_VALUE) {
+            leave();
+        }
+    }
+
+    private void leave() throws IOException, InterruptedException {
+        for (Iterator<OutStream> all = leaving.iterator(); all.hasNext(); ) {
+            OutStream stream = all.next();
+            stream.log().advance(watermarkMs + 1);
+            stream.log().releaseAll();
+            send(stream);
+            // The watermark may be behind windows that were confirmed.
+            if (stream.hasSentWindow()) {
+                all.remove();
+                finishing.add(Finisher.start(stream));
+            }
+        }
     }
 
     /** Waits for confirmations only at the end: checkpoints hold what isn't confirmed. */
@@ -168,7 +196,7 @@ public class AtpWriter<T> implements StatefulSinkWriter<T, StreamState> {
             return;
         }
         List<Finisher> ending = new ArrayList<>(finishing);
-        for (OutStream stream : streams().toList()) {
+        for (OutStream stream : Stream.concat(streams(), leaving.stream()).toList()) {
             // At once: a receiver may wait for all streams before it confirms one.
             ending.add(Finisher.start(stream));
         }
@@ -190,7 +218,12 @@ public class AtpWriter<T> implements StatefulSinkWriter<T, StreamState> {
     public List<StreamState> snapshotState(long checkpointId) throws IOException {
         refresh();
         List<StreamState> states = new ArrayList<>();
-        for (OutStream stream : streams().toList()) {
+        for (OutStream stream : streams) {
+            if (stream != null) {
+                states.add(stream.state());
+            }
+        }
+        for (OutStream stream : leaving) {
             states.add(stream.state());
         }
         finishing.forEach(finisher -> states.add(finisher.state()));
@@ -206,8 +239,13 @@ public class AtpWriter<T> implements StatefulSinkWriter<T, StreamState> {
             send(stream);
         }
         refresh();
-        clock.registerTimer(clock.getCurrentProcessingTime() + TICK_MS, this::tick);
+        long nowMs = clock.getCurrentProcessingTime();
+        onTick(nowMs);
+        clock.registerTimer(nowMs + TICK_MS, this::tick);
     }
+
+    /** Runs every {@link #TICK_MS}, for a subclass. */
+    void onTick(long nowMs) {}
 
     /** Sends what is ready of a stream. */
     final void send(OutStream stream) throws IOException, InterruptedException {
@@ -222,7 +260,7 @@ public class AtpWriter<T> implements StatefulSinkWriter<T, StreamState> {
 
     /** The streams that have begun. */
     final Stream<OutStream> streams() {
-        return Arrays.stream(streams).filter(Objects::nonNull);
+        return Arrays.stream(streams).filter(stream -> stream != null && stream.hasBegun());
     }
 
     private void refresh() throws IOException {
@@ -256,6 +294,6 @@ public class AtpWriter<T> implements StatefulSinkWriter<T, StreamState> {
     public void close() {
         isClosed = true;
         finishing.forEach(Finisher::close);
-        streams().forEach(OutStream::close);
+        Stream.concat(streams(), leaving.stream()).forEach(OutStream::close);
     }
 }

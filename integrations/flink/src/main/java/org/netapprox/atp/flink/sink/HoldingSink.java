@@ -3,12 +3,17 @@ package org.netapprox.atp.flink.sink;
 import java.io.IOException;
 import java.util.Collection;
 import org.apache.flink.annotation.Internal;
+import org.apache.flink.api.common.RuntimeExecutionMode;
 import org.apache.flink.api.connector.sink2.Committer;
 import org.apache.flink.api.connector.sink2.CommitterInitContext;
 import org.apache.flink.api.connector.sink2.StatefulSinkWriter;
 import org.apache.flink.api.connector.sink2.SupportsCommitter;
 import org.apache.flink.api.connector.sink2.WriterInitContext;
+import org.apache.flink.configuration.ExecutionOptions;
 import org.apache.flink.core.io.SimpleVersionedSerializer;
+import org.apache.flink.streaming.api.connector.sink2.SupportsPreWriteTopology;
+import org.apache.flink.streaming.api.datastream.DataStream;
+import org.apache.flink.util.FlinkRuntimeException;
 import org.netapprox.atp.flink.AtpSink;
 
 /**
@@ -17,7 +22,8 @@ import org.netapprox.atp.flink.AtpSink;
  * @param <T> the type of the records
  */
 @Internal
-public final class HoldingSink<T> extends AtpSink<T> implements SupportsCommitter<CheckpointMark> {
+public final class HoldingSink<T> extends AtpSink<T>
+        implements SupportsCommitter<CheckpointMark>, SupportsPreWriteTopology<T> {
     private static final long serialVersionUID = 1;
 
     /**
@@ -27,6 +33,22 @@ public final class HoldingSink<T> extends AtpSink<T> implements SupportsCommitte
      */
     public HoldingSink(SinkOptions<T> options) {
         super(options);
+    }
+
+    @Override
+    public DataStream<T> addPreWriteTopology(DataStream<T> records) {
+        // It adds nothing. A job without checkpoints would hold all records to its end.
+        var env = records.getExecutionEnvironment();
+        boolean isStreaming =
+                env.getConfiguration().get(ExecutionOptions.RUNTIME_MODE)
+                        == RuntimeExecutionMode.STREAMING;
+        if (isStreaming && !env.getCheckpointConfig().isCheckpointingEnabled()) {
+            throw new FlinkRuntimeException(
+                    "the sink \"" + options().topic() + "\" holds records until a checkpoint has"
+                            + " them, and the job makes none: enable checkpoints, or leave out"
+                            + " holdUntilCheckpoint");
+        }
+        return records;
     }
 
     @Override

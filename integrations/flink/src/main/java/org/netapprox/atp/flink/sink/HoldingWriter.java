@@ -10,6 +10,8 @@ import java.util.concurrent.RejectedExecutionException;
 import org.apache.flink.api.common.operators.MailboxExecutor;
 import org.apache.flink.api.connector.sink2.CommittingSinkWriter;
 import org.apache.flink.api.connector.sink2.WriterInitContext;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * A writer that sends records once a checkpoint has them. All that it ever sent is in the last
@@ -19,11 +21,15 @@ import org.apache.flink.api.connector.sink2.WriterInitContext;
  */
 final class HoldingWriter<T> extends AtpWriter<T>
         implements CommittingSinkWriter<T, CheckpointMark> {
+    private static final Logger LOG = LoggerFactory.getLogger(HoldingWriter.class);
+
     /** The writers of this class loader. A committer is chained to its writer: both are here. */
     private static final Map<String, HoldingWriter<?>> WRITERS = new ConcurrentHashMap<>();
 
     private final String id = UUID.randomUUID().toString();
     private final MailboxExecutor mailbox;
+    private final String topic;
+    private final ReleaseWatch watch = new ReleaseWatch();
     private long checkpoints;
 
     HoldingWriter(
@@ -31,6 +37,7 @@ final class HoldingWriter<T> extends AtpWriter<T>
             throws IOException {
         super(options, context, restored);
         mailbox = context.getMailboxExecutor();
+        topic = options.topic();
         WRITERS.put(id, this);
     }
 
@@ -55,9 +62,24 @@ final class HoldingWriter<T> extends AtpWriter<T>
     }
 
     private void releaseUpTo(long checkpoint) throws IOException, InterruptedException {
+        watch.onRelease();
         for (OutStream stream : streams().toList()) {
             stream.log().release(checkpoint);
             send(stream);
+        }
+    }
+
+    @Override
+    void onTick(long nowMs) {
+        if (watch.isOverdue(nowMs, streams().anyMatch(stream -> stream.log().isHolding()))) {
+            LOG.warn(
+                    "The sink \"{}\" has held records for {} s, and none of {} checkpoints has"
+                            + " released any. They leave with the first complete checkpoint, whose"
+                            + " interval may be longer. The sink's committer must run beside its"
+                            + " writer: leave operator chaining on",
+                    topic,
+                    ReleaseWatch.PATIENCE_MS / 1_000,
+                    checkpoints);
         }
     }
 

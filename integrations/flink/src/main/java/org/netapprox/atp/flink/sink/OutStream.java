@@ -16,7 +16,7 @@ final class OutStream implements AutoCloseable {
     private static final int UNCONFIRMED_MAX = 2;
 
     /** The position of a stream of which nothing was sent: its first offset. */
-    private static final String BEGIN = "0";
+    static final String BEGIN = "0";
 
     private final SinkOptions<?> options;
     private final StreamId id;
@@ -25,29 +25,48 @@ final class OutStream implements AutoCloseable {
     /** Where another sender goes on. */
     private String position;
 
+    private boolean hasBegun;
+
     /** Null before the first step. */
     private WindowSender sender;
 
     private long unconfirmed;
     private long confirmed;
 
-    private OutStream(SinkOptions<?> options, StreamId id, StreamLog log, String position) {
+    private OutStream(
+            SinkOptions<?> options,
+            StreamId id,
+            StreamLog log,
+            String position,
+            boolean hasBegun) {
         this.options = options;
         this.id = id;
         this.log = log;
         this.position = position;
+        this.hasBegun = hasBegun || options.beginsAll();
     }
 
-    /** A new stream of a writer. */
-    static OutStream create(SinkOptions<?> options, int subtask, int peer) {
+    /** A new stream of a writer with this {@link StreamId#origin}. */
+    static OutStream create(SinkOptions<?> options, String origin, int subtask, int peer) {
         StreamLog log = new StreamLog(options.lengthMs(), options.holds());
-        return new OutStream(options, StreamId.create(options, subtask, peer), log, BEGIN);
+        StreamId id = StreamId.create(options, origin, subtask, peer);
+        return new OutStream(options, id, log, BEGIN, false);
     }
 
     /** The stream of a checkpoint. Nothing is sent before {@link #send}. */
     static OutStream restore(SinkOptions<?> options, StreamState state) {
         StreamLog log = StreamLog.restore(options.lengthMs(), options.holds(), state);
-        return new OutStream(options, state.id(), log, state.position());
+        return new OutStream(options, state.id(), log, state.position(), state.hasBegun());
+    }
+
+    /** Whether the stream takes watermarks: it has had a record, or needs none. */
+    boolean hasBegun() {
+        return hasBegun;
+    }
+
+    /** Begins the stream with its first record. */
+    void begin() {
+        hasBegun = true;
     }
 
     StreamLog log() {
@@ -139,6 +158,12 @@ final class OutStream implements AutoCloseable {
             awaitConfirmed(LOOK);
             refresh();
         }
+    }
+
+    /** Whether the receiver learns of the stream from this sender. */
+    boolean hasSentWindow() throws IOException {
+        refresh();
+        return unconfirmed + confirmed > 0;
     }
 
     /** Throws the failure of the sender, if there is one. */

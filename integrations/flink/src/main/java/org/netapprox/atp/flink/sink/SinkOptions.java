@@ -4,10 +4,13 @@ import java.io.IOException;
 import java.io.Serializable;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.Collection;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Set;
 import org.apache.flink.annotation.Internal;
+import org.apache.flink.api.connector.sink2.StatefulSinkWriter;
+import org.apache.flink.api.connector.sink2.WriterInitContext;
 import org.apache.flink.util.function.SerializableFunction;
 import org.netapprox.atp.Job;
 import org.netapprox.atp.JobBuilder;
@@ -74,6 +77,19 @@ public record SinkOptions<T>(
     private static final Duration PEER_TIMEOUT_MIN = Duration.ofSeconds(1);
 
     private static final Duration PEER_TIMEOUT_MAX = Duration.ofSeconds(10);
+
+    /**
+     * The writer of a subtask, which goes on with the streams of a checkpoint.
+     *
+     * @param context the context of the subtask
+     * @param restored the streams; none for a new job
+     * @return the writer
+     * @throws IOException if a stream's receiver isn't among the peers
+     */
+    public StatefulSinkWriter<T, StreamState> writer(
+            WriterInitContext context, Collection<StreamState> restored) throws IOException {
+        return new AtpWriter<>(this, context, restored);
+    }
 
     /** The length of a window, or 0 for windows by number. */
     long lengthMs() {

@@ -8,7 +8,7 @@ import java.util.OptionalLong;
 import org.netapprox.atp.WindowRecord;
 
 /**
- * What a stream's sender was given and hasn't confirmed, and what it will be given.
+ * The steps of a stream's sender: those that it took and hasn't confirmed, and those to come.
  *
  * <p>Steps pass three queues: held for a checkpoint, ready to be sent, and sent.
  */

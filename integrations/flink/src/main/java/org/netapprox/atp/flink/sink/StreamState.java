@@ -35,9 +35,14 @@ public final class StreamState {
         return firstOffset;
     }
 
-    /** What the sender was given from that record on. */
+    /** The calls of the sender from that record on. */
     List<Step> steps() {
         return steps;
+    }
+
+    /** Whether the sender was given something. */
+    boolean hasBegun() {
+        return !position.equals(OutStream.BEGIN) || !steps.isEmpty();
     }
 
     boolean hasRecords() {

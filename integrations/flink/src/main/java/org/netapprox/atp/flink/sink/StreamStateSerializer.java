@@ -21,7 +21,7 @@ public final class StreamStateSerializer implements SimpleVersionedSerializer<St
     private static final int ADVANCE = 2;
     private static final int CLOSE_ALL = 3;
 
-    /** The length of what is null. */
+    /** The length of a text or an array that is null. */
     private static final int NULL = -1;
 
     /** The least bytes of a header, and of a step. */

@@ -16,6 +16,7 @@ import org.apache.flink.runtime.jobgraph.JobGraph;
 import org.apache.flink.streaming.api.datastream.DataStream;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.streaming.api.functions.windowing.ProcessWindowFunction;
+import org.apache.flink.streaming.api.graph.StreamNode;
 import org.apache.flink.streaming.api.windowing.assigners.TumblingEventTimeWindows;
 import org.apache.flink.streaming.api.windowing.windows.TimeWindow;
 import org.apache.flink.util.Collector;
@@ -106,6 +107,29 @@ class LossyStageTest {
                 .sinkTo(records);
         run(first, second);
         assertEquals(List.of(Tuple2.of(0L, 1.0)), records.elements());
+    }
+
+    @Test
+    void uid__isThatOfBothEnds() {
+        StreamExecutionEnvironment first = SinkJob.environment(1);
+        StreamExecutionEnvironment second = SinkJob.environment(1);
+        DataStream<Long> numbers =
+                first.fromSource(
+                        SinkJob.numbers(1, new Gate(0)), SinkJob.eachIsItsWatermark(), "numbers");
+        LossyStage.of(numbers, number -> number)
+                .addresses("127.0.0.1:4747")
+                .length(Duration.ofMillis(WINDOW_MS))
+                .uid("words")
+                .connect(second);
+        assertTrue(uids(first).contains("words-sink"), () -> uids(first).toString());
+        assertTrue(uids(second).contains("words"), () -> uids(second).toString());
+        assertTrue(uids(second).contains("words-records"), () -> uids(second).toString());
+    }
+
+    private static List<String> uids(StreamExecutionEnvironment env) {
+        return env.getStreamGraph(false).getStreamNodes().stream()
+                .map(StreamNode::getTransformationUID)
+                .toList();
     }
 
     private static String[] addresses(int number) {

@@ -14,6 +14,7 @@ import org.junit.jupiter.api.Test;
 import org.netapprox.atp.Window;
 import org.netapprox.atp.flink.AtpSink;
 import org.netapprox.atp.flink.AtpSinkBuilder;
+import org.netapprox.atp.flink.BeginAll;
 
 /** A stream and its receiver, without a cluster. */
 class OutStreamTest {
@@ -29,7 +30,7 @@ class OutStreamTest {
     }
 
     private static OutStream create(AtpSinkBuilder<Long> sink) {
-        return OutStream.create(sink.build().options(), 0, 0);
+        return OutStream.create(sink.build().options(), "job", 0, 0);
     }
 
     private static void write(OutStream stream, long number, long timeMs) throws Exception {
@@ -100,7 +101,7 @@ class OutStreamTest {
     @Test
     void finish__tellsOfAStreamWithoutRecords() throws Exception {
         try (TestReceiver receiver = TestReceiver.bind();
-                OutStream stream = create(sink(receiver).beginAllStreams(true))) {
+                OutStream stream = create(BeginAll.streams(sink(receiver)))) {
             stream.finish();
             receiver.await(all -> all.ended() == 1);
             Window window = receiver.windows().get(0);

@@ -45,6 +45,21 @@ final class SinkCluster implements AutoCloseable {
         result(job.getJobID()).toJobExecutionResult(SinkCluster.class.getClassLoader());
     }
 
+    /** Waits for the end of a job whose checkpoints the test makes, its last one included. */
+    void awaitByCheckpoints(JobGraph job) throws Exception {
+        var result = mini.requestJobResult(job.getJobID());
+        long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(HANG_S);
+        while (!result.isDone() && System.nanoTime() < end) {
+            try {
+                mini.triggerCheckpoint(job.getJobID(), CheckpointType.FULL).get();
+            } catch (ExecutionException e) {
+                // Flink declines checkpoints while tasks end.
+            }
+            Thread.sleep(20);
+        }
+        await(job);
+    }
+
     /** Runs a job that fails, and returns its failure. */
     String fail(JobGraph job) throws Exception {
         start(job);

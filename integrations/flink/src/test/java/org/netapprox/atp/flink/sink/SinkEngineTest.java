@@ -89,6 +89,44 @@ class SinkEngineTest {
         }
     }
 
+    /** The source begins anew, and windows of its first records were confirmed. */
+    @Test
+    void restore__countsEachRecordOnceWithoutACheckpoint() throws Exception {
+        try (TestReceiver receiver = TestReceiver.bind()) {
+            AtpSink<Long> sink =
+                    SinkJob.sink(receiver.address()).length(Duration.ofMillis(WINDOW)).build();
+            Gate gate = new Gate(1_200);
+            var env = SinkJob.environment(1, true);
+            env.enableCheckpointing(Duration.ofHours(1).toMillis());
+            env.fromSource(SinkJob.numbers(COUNT, gate), SinkJob.eachIsItsWatermark(), "numbers")
+                    .sinkTo(sink);
+            JobGraph job = SinkJob.graph(env, null);
+            cluster.start(job);
+            receiver.await(all -> all.records() >= 2 * WINDOW);
+            cluster.kill();
+            gate.open();
+            cluster.revive();
+            cluster.awaitByCheckpoints(job);
+            checkOnce(receiver.windows(), COUNT);
+        }
+    }
+
+    /** Streams of a job's sinks differ, also where all options are the same. */
+    @Test
+    void write__countsTheRecordsOfTwoSinksWithOneName() throws Exception {
+        try (TestReceiver receiver = TestReceiver.bind()) {
+            var env = SinkJob.environment(1);
+            var gate = new Gate(Long.MAX_VALUE);
+            var numbers =
+                    env.fromSource(
+                            SinkJob.numbers(COUNT, gate), SinkJob.eachIsItsWatermark(), "numbers");
+            numbers.sinkTo(SinkJob.sink(receiver.address()).records(WINDOW).build());
+            numbers.sinkTo(SinkJob.sink(receiver.address()).records(WINDOW).build());
+            cluster.run(SinkJob.graph(env, null));
+            assertEquals(2 * COUNT, receiver.records());
+        }
+    }
+
     @Test
     void restore__withoutAConfirmedWindowBeginsAtTheFirstRecord() throws Exception {
         try (TestReceiver receiver = TestReceiver.bind()) {

@@ -1,6 +1,7 @@
 package org.netapprox.atp.flink.sink;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.time.Duration;
@@ -8,6 +9,7 @@ import java.util.ArrayList;
 import java.util.List;
 import org.apache.flink.api.common.eventtime.WatermarkStrategy;
 import org.apache.flink.runtime.jobgraph.JobGraph;
+import org.apache.flink.util.FlinkRuntimeException;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Tag;
@@ -83,6 +85,8 @@ class SinkOrderTest {
             Gate low = new Gate(WINDOW + 100);
             Gate high = new Gate(0);
             var env = SinkJob.environment(1, true);
+            // Only the test makes checkpoints, however slow the machine is.
+            env.enableCheckpointing(Duration.ofHours(1).toMillis());
             var times = SinkJob.eachIsItsWatermark();
             long half = COUNT / 2;
             env.fromSource(SinkJob.numbers(half, low), times, "low")
@@ -94,7 +98,7 @@ class SinkOrderTest {
             JobGraph job = SinkJob.graph(env, null);
             cluster.start(job);
             checkpointUntil(receiver, job, WINDOW);
-            // Later records wait for a checkpoint, which never comes.
+            // Later records wait for a checkpoint, which doesn't come before the failure.
             low.allow(4 * WINDOW);
             low.awaitBlocked();
             cluster.kill();
@@ -104,9 +108,21 @@ class SinkOrderTest {
             checkpointUntil(receiver, job, 3 * WINDOW);
             low.open();
             high.open();
-            cluster.await(job);
+            cluster.awaitByCheckpoints(job);
             SinkEngineTest.checkOnce(receiver.windows(), COUNT);
         }
+    }
+
+    @Test
+    void holdUntilCheckpoint__refusesAJobWithoutCheckpoints() {
+        var env = SinkJob.environment(1);
+        env.getCheckpointConfig().disableCheckpointing();
+        AtpSink<Long> sink =
+                SinkJob.sink("127.0.0.1:4747").records(1).holdUntilCheckpoint(true).build();
+        env.fromSource(SinkJob.numbers(1, new Gate(0)), SinkJob.eachIsItsWatermark(), "numbers")
+                .sinkTo(sink);
+        var refused = assertThrows(FlinkRuntimeException.class, env::getStreamGraph);
+        assertTrue(refused.getMessage().contains("enable checkpoints"), refused.getMessage());
     }
 
     private static void checkpointUntil(TestReceiver receiver, JobGraph job, long records)

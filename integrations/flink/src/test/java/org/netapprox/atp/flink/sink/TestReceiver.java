@@ -77,7 +77,7 @@ final class TestReceiver implements AutoCloseable {
             while (!isStopped) {
                 WindowEvent event = isPaused() ? null : receiver.receive(POLL);
                 if (event instanceof WindowEvent.Ended end) {
-                    // First: whoever sees that the window is confirmed finds it here.
+                    // Before the confirmation: a test that awaits that finds the window here.
                     add(end.window());
                     setCounted(end.window().confirm());
                 } else if (event instanceof WindowEvent.StreamEnded) {
