@@ -6,6 +6,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Objects;
 import java.util.concurrent.TimeUnit;
+import org.apache.flink.annotation.PublicEvolving;
 import org.netapprox.atp.flink.source.AnswerOptions;
 import org.netapprox.atp.flink.source.ListenAddress;
 import org.netapprox.atp.flink.source.SourceOptions;
@@ -16,6 +17,7 @@ import org.netapprox.atp.flink.source.SourceOptions;
  *
  * @param <T> the type of the records' elements
  */
+@PublicEvolving
 public final class AtpSourceBuilder<T> {
     private final RecordDeserializer<T> deserializer;
     private final List<String> addresses = new ArrayList<>();

@@ -11,6 +11,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
+import org.apache.flink.annotation.Internal;
 import org.apache.flink.api.connector.source.SourceEvent;
 import org.apache.flink.api.connector.source.SplitEnumerator;
 import org.apache.flink.api.connector.source.SplitEnumeratorContext;
@@ -25,6 +26,7 @@ import org.slf4j.LoggerFactory;
  * <p>After a restore, readers report their splits instead of reading them, since they may run on
  * other hosts now. Nothing is assigned before all readers have told their addresses.
  */
+@Internal
 public final class ListenEnumerator implements SplitEnumerator<ListenSplit, PendingSplits> {
     private static final Logger LOG = LoggerFactory.getLogger(ListenEnumerator.class);
 

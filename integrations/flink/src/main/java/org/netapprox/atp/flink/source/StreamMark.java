@@ -1,5 +1,6 @@
 package org.netapprox.atp.flink.source;
 
+import org.apache.flink.annotation.Internal;
 import org.netapprox.atp.WindowStream;
 
 /**
@@ -10,6 +11,7 @@ import org.netapprox.atp.WindowStream;
  *     #NONE} before there is one, and for windows by number
  * @param hasEnded whether its sender has ended its job
  */
+@Internal
 public record StreamMark(WindowStream stream, long watermarkMs, boolean hasEnded) {
     /** No watermark. */
     public static final long NONE = Long.MIN_VALUE;

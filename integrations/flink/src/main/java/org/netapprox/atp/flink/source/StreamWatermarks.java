@@ -6,6 +6,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.OptionalLong;
 import java.util.function.Predicate;
+import org.apache.flink.annotation.Internal;
 import org.netapprox.atp.WindowStream;
 
 /**
@@ -15,6 +16,7 @@ import org.netapprox.atp.WindowStream;
  *
  * <p>It has no clock: times are arguments, nanoseconds of any origin.
  */
+@Internal
 public final class StreamWatermarks {
     private final int expected;
     private final long idleNanos;
