@@ -37,7 +37,7 @@ public final class ListenEnumerator implements SplitEnumerator<ListenSplit, Pend
     /** Splits that no reader has, by address. */
     private final Map<String, ListenSplit> pending = new LinkedHashMap<>();
 
-    /** Addresses that a reader has, or had. */
+    /** Addresses of the source that a reader has, or had: without a split, they are done. */
     private final Set<String> begun = new LinkedHashSet<>();
 
     /** The subtask that has an address, or has finished it. */
@@ -65,6 +65,9 @@ public final class ListenEnumerator implements SplitEnumerator<ListenSplit, Pend
         if (state != null) {
             state.splits().forEach(split -> pending.put(split.splitId(), split));
             begun.addAll(state.begun());
+            // One that is left out now begins again if it comes back. Its state moves to another,
+            // or the job fails.
+            begun.retainAll(addresses);
         }
     }
 
