@@ -209,7 +209,9 @@ class ListenEnumeratorTest {
         List<ListenSplit> splits = List.of();
         for (String ports : List.of("1 2", "1 3", "1 2 3")) {
             String[] addresses =
-                    Stream.of(ports.split(" ")).map(port -> "0.0.0.0:" + port).toArray(String[]::new);
+                    Stream.of(ports.split(" "))
+                            .map(port -> "0.0.0.0:" + port)
+                            .toArray(String[]::new);
             EnumeratorContext context = new EnumeratorContext(1);
             ListenEnumerator enumerator =
                     new ListenEnumerator(context, options(false, addresses), state);
