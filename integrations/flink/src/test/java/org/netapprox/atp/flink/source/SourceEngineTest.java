@@ -193,10 +193,15 @@ class SourceEngineTest {
             first.windows(2);
             first.sender.finish();
             second.windows(1);
+            await("records", () -> records.size() == 3 * Sending.WINDOW);
+            // The end of the first stream has come: the source still takes windows of the second.
+            cluster.awaitCheckpoint(job);
+            second.windows(1);
+            await("records", () -> records.size() == 4 * Sending.WINDOW);
             assertEquals(JobStatus.RUNNING, cluster.status(job));
             second.sender.finish();
             await("end", () -> cluster.status(job) == JobStatus.FINISHED);
-            assertEquals(3 * Sending.WINDOW, records.once().size());
+            assertEquals(4 * Sending.WINDOW, records.once().size());
         }
     }
 
@@ -211,7 +216,9 @@ class SourceEngineTest {
         try (Sending lively = Sending.to(address, Sending.byTime(0));
                 Sending silent = Sending.to(address, Sending.byTime(1))) {
             lively.windows(3);
-            // The second stream is missing: no window of Flink has ended.
+            // All watermarks until now are before the checkpoint. The second stream is missing: no
+            // window of Flink has ended.
+            cluster.awaitCheckpoint(job);
             assertEquals(0, counts.size());
             silent.windows(1);
             await("windows", () -> counts.size() == 3);
