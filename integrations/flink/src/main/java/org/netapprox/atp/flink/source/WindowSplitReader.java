@@ -27,7 +27,7 @@ final class WindowSplitReader implements SplitReader<Received, ListenSplit> {
     /** The longest wait that doesn't notice a wake-up. */
     private static final Duration STEP = Duration.ofMillis(50);
 
-    /** The time without an event after which the task's thread looks for idle streams. */
+    /** The time after which the task's thread looks for idle streams again. */
     private static final long QUIET_NANOS = TimeUnit.SECONDS.toNanos(1);
 
     /** An attempt that was cancelled may hold its port while it tells its senders so. */
@@ -41,6 +41,7 @@ final class WindowSplitReader implements SplitReader<Received, ListenSplit> {
     private StreamWatermarks streams;
     private WindowReceiver receiver;
     private long beganNanos;
+    private long lastQuietNanos;
     private boolean isPaused;
     private volatile boolean isWoken;
 
@@ -84,6 +85,7 @@ final class WindowSplitReader implements SplitReader<Received, ListenSplit> {
     public void handleSplitsChanges(SplitsChange<ListenSplit> change) {
         split = change.splits().get(0);
         beganNanos = System.nanoTime();
+        lastQuietNanos = beganNanos;
         missing = new Missing(options, split, beganNanos);
         streams = new StreamWatermarks(options.streams(), 0, split.streams(), beganNanos);
     }
@@ -130,9 +132,12 @@ final class WindowSplitReader implements SplitReader<Received, ListenSplit> {
                 "the source can't listen at " + split.address() + ": " + e.getMessage(), e);
     }
 
-    /** The next event; null if none came, or after a wake-up. */
+    /**
+     * The next event. Null after a wake-up, and now and then when none is there: only then a silent
+     * stream is idle, since none of its windows waits here for Flink. Events of other streams don't
+     * put this off.
+     */
     private WindowEvent next() throws IOException, InterruptedException {
-        long began = System.nanoTime();
         while (!isWoken) {
             WindowEvent event = receiver.receive(STEP);
             if (event != null) {
@@ -140,7 +145,8 @@ final class WindowSplitReader implements SplitReader<Received, ListenSplit> {
             }
             long now = System.nanoTime();
             missing.check(streams, now);
-            if (now - began >= quietNanos) {
+            if (now - lastQuietNanos >= quietNanos) {
+                lastQuietNanos = now;
                 return null;
             }
         }

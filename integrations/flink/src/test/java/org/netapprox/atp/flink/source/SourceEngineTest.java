@@ -232,6 +232,30 @@ class SourceEngineTest {
         }
     }
 
+    /** Windows of the other stream come more often than the source looks for idle streams. */
+    @Test
+    void idleStream__besideALivelyOneDoesNotHoldBackTheWatermark() throws Exception {
+        String address = SourceCluster.address();
+        StreamExecutionEnvironment env = SourceCluster.env(1, false);
+        AtpSource<String> source =
+                source(address).streams(2).idleTimeout(Duration.ofSeconds(1)).build();
+        Kept<String> counts = Kept.of(counts(source.stream(env, "s").records()), "counts");
+        JobID job = cluster.submit(env);
+        try (Sending lively = Sending.to(address, Sending.byTime(0));
+                Sending dead = Sending.to(address, Sending.byTime(1))) {
+            dead.windows(1);
+            await(
+                    "windows",
+                    () -> {
+                        lively.windows(1);
+                        Thread.sleep(100);
+                        return counts.size() >= 5;
+                    });
+        } finally {
+            cluster.cancel(job);
+        }
+    }
+
     @Test
     void slowOperator__holdsBackTheSender() throws Exception {
         String address = SourceCluster.address();
