@@ -15,4 +15,14 @@ import org.netapprox.atp.WindowStream;
 public record StreamMark(WindowStream stream, long watermarkMs, boolean hasEnded) {
     /** No watermark. */
     public static final long NONE = Long.MIN_VALUE;
+
+    /**
+     * The last millisecond of a window.
+     *
+     * @param endMs its end, which it excludes
+     * @return the millisecond; the least one for an end that a hostile sender states
+     */
+    static long lastMs(long endMs) {
+        return Math.max(endMs, NONE + 1) - 1;
+    }
 }

@@ -77,8 +77,22 @@ public final class StreamWatermarks {
         onSeen(stream, nowNanos);
         if (endMs.isPresent() && isLastPart) {
             Place place = places.get(stream);
-            place.watermarkMs = Math.max(place.watermarkMs, endMs.getAsLong() - 1);
+            place.watermarkMs = Math.max(place.watermarkMs, StreamMark.lastMs(endMs.getAsLong()));
         }
+    }
+
+    /**
+     * Whether a stream has come as far as the end of a window.
+     *
+     * @param stream the stream
+     * @param endMs the window's end, which it excludes
+     * @return whether the last part of this window, or of a later one, was there
+     */
+    public boolean hasReached(WindowStream stream, long endMs) {
+        Place place = places.get(stream);
+        return place != null
+                && place.watermarkMs != StreamMark.NONE
+                && place.watermarkMs >= StreamMark.lastMs(endMs);
     }
 
     /**

@@ -100,6 +100,26 @@ class StreamWatermarksTest {
         assertFalse(watermarks.isIdle());
     }
 
+    @Test
+    void hasReached__ofALastPartOnly() {
+        StreamWatermarks watermarks = watermarks(1);
+        assertFalse(watermarks.hasReached(stream(0), 1_000));
+        watermarks.onWindow(stream(0), OptionalLong.of(1_000), false, 1);
+        assertFalse(watermarks.hasReached(stream(0), 1_000));
+        assertFalse(watermarks.hasReached(stream(0), Long.MIN_VALUE));
+        window(watermarks, 0, 1_000, 2);
+        assertTrue(watermarks.hasReached(stream(0), 1_000));
+        assertFalse(watermarks.hasReached(stream(0), 1_001));
+        assertFalse(watermarks.hasReached(stream(1), 1_000));
+    }
+
+    @Test
+    void watermarkMs__ofTheLeastEndIsNone() {
+        StreamWatermarks watermarks = watermarks(1);
+        window(watermarks, 0, Long.MIN_VALUE, 1);
+        assertEquals(OptionalLong.empty(), watermarks.watermarkMs());
+    }
+
     /** Random events: a model that keeps all of them agrees, and so does a restored one. */
     @Test
     void watermarkMs__agreesWithAModel() {
