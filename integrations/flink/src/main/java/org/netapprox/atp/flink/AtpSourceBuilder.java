@@ -102,7 +102,8 @@ public final class AtpSourceBuilder<T> {
     /**
      * The job fails if no window comes to an address for this long after it started. It warns after
      * 10 s. Restored from a checkpoint with windows, only a bounded source fails: senders may have
-     * no more to send. Default: 5 minutes.
+     * no more to send. A bounded source also fails if nothing comes for this long before all of
+     * its streams have ended: make it longer than their pauses. Default: 5 minutes.
      *
      * @param timeout the time; zero: no limit
      * @return this builder

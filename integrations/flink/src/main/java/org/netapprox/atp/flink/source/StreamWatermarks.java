@@ -1,9 +1,11 @@
 package org.netapprox.atp.flink.source;
 
 import java.util.ArrayList;
+import java.util.Comparator;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.OptionalLong;
 import java.util.function.Predicate;
 import org.apache.flink.annotation.Internal;
@@ -167,6 +169,18 @@ public final class StreamWatermarks {
      */
     public boolean haveEnded() {
         return !isWaiting() && none(place -> !place.hasEnded);
+    }
+
+    /**
+     * One of the streams that haven't ended.
+     *
+     * @return the first by its name; empty if all that were seen have ended
+     */
+    public Optional<WindowStream> open() {
+        return places.entrySet().stream()
+                .filter(entry -> !entry.getValue().hasEnded)
+                .map(Map.Entry::getKey)
+                .min(Comparator.comparing(WindowStream::toString));
     }
 
     /**

@@ -43,6 +43,7 @@ final class WindowEmitter<T>
         if (event instanceof WindowEvent.Ended ended) {
             metrics.onElement(ended.window().received());
             emit(ended.window(), output, state);
+            element.unconfirmed().decrementAndGet();
             return;
         }
         metrics.onElement(0);

@@ -8,6 +8,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.flink.connector.base.source.reader.RecordsBySplits;
 import org.apache.flink.connector.base.source.reader.RecordsWithSplitIds;
 import org.apache.flink.connector.base.source.reader.splitreader.SplitReader;
@@ -36,12 +37,14 @@ final class WindowSplitReader implements SplitReader<Received, ListenSplit> {
     private final SourceOptions options;
     private final long bindNanos;
     private final long quietNanos;
+    private final AtomicInteger unconfirmed = new AtomicInteger();
     private ListenSplit split;
     private Missing missing;
     private StreamWatermarks streams;
     private WindowReceiver receiver;
     private long beganNanos;
     private long lastQuietNanos;
+    private long leftNanos;
     private boolean isPaused;
     private volatile boolean isWoken;
 
@@ -69,7 +72,10 @@ final class WindowSplitReader implements SplitReader<Received, ListenSplit> {
             if (receiver == null && !bind()) {
                 return nothing();
             }
+            // Until now the task may have had no room for the last event.
+            missing.leaveOut(System.nanoTime() - leftNanos);
             WindowEvent event = isPaused ? pause() : next();
+            leftNanos = System.nanoTime();
             if (event == null && (isPaused || isWoken)) {
                 isWoken = false;
                 return nothing();
@@ -113,7 +119,8 @@ final class WindowSplitReader implements SplitReader<Received, ListenSplit> {
         try {
             receiver = options.bind(split);
             LOG.info("Listening for windows at {}", split.address());
-            missing.restart(System.nanoTime());
+            leftNanos = System.nanoTime();
+            missing.restart(leftNanos);
             return true;
         } catch (BindException e) {
             if (System.nanoTime() - beganNanos < bindNanos) {
@@ -144,6 +151,9 @@ final class WindowSplitReader implements SplitReader<Received, ListenSplit> {
                 return event;
             }
             long now = System.nanoTime();
+            if (unconfirmed.get() > 0) {
+                missing.onUnconfirmed(now);
+            }
             missing.check(streams, now);
             if (now - lastQuietNanos >= quietNanos) {
                 lastQuietNanos = now;
@@ -163,17 +173,19 @@ final class WindowSplitReader implements SplitReader<Received, ListenSplit> {
     private RecordsWithSplitIds<Received> element(WindowEvent event) {
         long now = System.nanoTime();
         if (event instanceof WindowEvent.Ended ended) {
+            unconfirmed.incrementAndGet();
             streams.onSeen(ended.window().stream(), now);
         } else if (event instanceof WindowEvent.Repeated repeated) {
             streams.onSeen(repeated.id().stream(), now);
         } else if (event instanceof WindowEvent.StreamEnded ended) {
             streams.onEnded(ended.stream(), now);
+            missing.onEnded(now);
         }
         if (event instanceof WindowEvent.Ended || event instanceof WindowEvent.Repeated) {
             missing.onWindow(now);
         }
         boolean isDone = options.isBounded() && streams.haveEnded();
-        Received element = new Received(receiver, event, now);
+        Received element = new Received(receiver, event, now, unconfirmed);
         return new RecordsBySplits<>(
                 Map.of(split.splitId(), List.of(element)),
                 isDone ? Set.of(split.splitId()) : Set.of());
