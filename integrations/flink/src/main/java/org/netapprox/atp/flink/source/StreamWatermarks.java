@@ -154,7 +154,8 @@ public final class StreamWatermarks {
     }
 
     /**
-     * Whether fewer streams than expected have sent a window.
+     * Whether fewer streams than expected have sent a window. Those that have ended count, also
+     * after a restore: none comes in their place, so the watermark would stop for ever.
      *
      * @return whether some are missing
      */

@@ -60,6 +60,18 @@ class StreamWatermarksTest {
     }
 
     @Test
+    void watermarkMs__afterARestoreDoesNotWaitForAnEndedStream() {
+        StreamWatermarks before = watermarks(2);
+        window(before, 0, 1_000, 1);
+        window(before, 1, 500, 1);
+        before.onEnded(stream(1), 2);
+        StreamWatermarks restored = new StreamWatermarks(2, IDLE, before.marks(), 0);
+        assertFalse(restored.isWaiting());
+        window(restored, 0, 2_000, 1);
+        assertEquals(OptionalLong.of(1_999), restored.watermarkMs());
+    }
+
+    @Test
     void watermarkMs__isNotHeldBackByAnIdleStream() {
         StreamWatermarks watermarks = watermarks(2);
         window(watermarks, 0, 1_000, 1);
