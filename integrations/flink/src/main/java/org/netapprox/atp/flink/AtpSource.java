@@ -1,5 +1,6 @@
 package org.netapprox.atp.flink;
 
+import org.apache.flink.annotation.PublicEvolving;
 import org.apache.flink.api.common.eventtime.WatermarkStrategy;
 import org.apache.flink.api.common.serialization.DeserializationSchema;
 import org.apache.flink.api.common.typeinfo.TypeInformation;
@@ -43,7 +44,8 @@ import org.netapprox.atp.flink.source.WindowSourceReader;
  * <p>A window is emitted whole or not at all, at most once. It is confirmed to its sender once it
  * is emitted. After a restore no record of a checkpoint is emitted again; windows that were
  * confirmed behind the checkpoint are lost, and {@link WindowSummary#skipped} of the next window
- * counts their offsets. A restart before the first checkpoint knows of no window, and counts none.
+ * counts their offsets. A checkpoint knows only streams that it has seen: of one that began after
+ * it, and of all before the first checkpoint, lost windows aren't counted.
  *
  * <p>Windows by event time have watermarks: the end of the oldest stream's last window. Windows by
  * number have none: give their records some with {@code assignTimestampsAndWatermarks}.
@@ -54,6 +56,7 @@ import org.netapprox.atp.flink.source.WindowSourceReader;
  * @param <T> the type of the records' elements
  * @serial exclude
  */
+@PublicEvolving
 public final class AtpSource<T>
         implements Source<Either<T, WindowSummary>, ListenSplit, PendingSplits>,
                 SupportsSplitReassignmentOnRecovery,

@@ -6,6 +6,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Objects;
 import java.util.concurrent.TimeUnit;
+import org.apache.flink.annotation.PublicEvolving;
 import org.netapprox.atp.flink.source.AnswerOptions;
 import org.netapprox.atp.flink.source.ListenAddress;
 import org.netapprox.atp.flink.source.SourceOptions;
@@ -16,6 +17,7 @@ import org.netapprox.atp.flink.source.SourceOptions;
  *
  * @param <T> the type of the records' elements
  */
+@PublicEvolving
 public final class AtpSourceBuilder<T> {
     private final RecordDeserializer<T> deserializer;
     private final List<String> addresses = new ArrayList<>();
@@ -100,7 +102,8 @@ public final class AtpSourceBuilder<T> {
     /**
      * The job fails if no window comes to an address for this long after it started. It warns after
      * 10 s. Restored from a checkpoint with windows, only a bounded source fails: senders may have
-     * no more to send. Default: 5 minutes.
+     * no more to send. A bounded source also fails if nothing comes for this long before all of
+     * its streams have ended: make it longer than their pauses. Default: 5 minutes.
      *
      * @param timeout the time; zero: no limit
      * @return this builder

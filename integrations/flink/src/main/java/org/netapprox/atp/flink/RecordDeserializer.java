@@ -1,6 +1,7 @@
 package org.netapprox.atp.flink;
 
 import java.io.Serializable;
+import org.apache.flink.annotation.PublicEvolving;
 import org.apache.flink.api.common.serialization.DeserializationSchema;
 import org.apache.flink.api.common.typeinfo.TypeInformation;
 import org.apache.flink.api.java.typeutils.ResultTypeQueryable;
@@ -14,6 +15,7 @@ import org.netapprox.atp.WindowRecord;
  *
  * @param <T> the type of the elements
  */
+@PublicEvolving
 public interface RecordDeserializer<T> extends Serializable, ResultTypeQueryable<T> {
     /**
      * Prepares a reader, before its first record. Default: does nothing.

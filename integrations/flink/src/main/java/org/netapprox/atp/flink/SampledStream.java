@@ -1,5 +1,6 @@
 package org.netapprox.atp.flink;
 
+import org.apache.flink.annotation.PublicEvolving;
 import org.apache.flink.api.common.typeinfo.TypeInformation;
 import org.apache.flink.api.java.typeutils.ResultTypeQueryable;
 import org.apache.flink.streaming.api.datastream.DataStream;
@@ -16,6 +17,7 @@ import org.apache.flink.util.OutputTag;
  *
  * @param <T> the type of the records' elements
  */
+@PublicEvolving
 public final class SampledStream<T> {
     private static final OutputTag<WindowSummary> WINDOWS =
             new OutputTag<>("windows", TypeInformation.of(WindowSummary.class));

@@ -2,6 +2,7 @@ package org.netapprox.atp.flink;
 
 import java.util.ArrayList;
 import java.util.List;
+import org.apache.flink.annotation.PublicEvolving;
 import org.netapprox.atp.OffsetRange;
 import org.netapprox.atp.Window;
 import org.netapprox.atp.WindowGroup;
@@ -11,6 +12,7 @@ import org.netapprox.atp.WindowStream;
  * A window that was emitted: what it had, what arrived, and an answer about all its records if the
  * source was asked for one. A POJO of Flink.
  */
+@PublicEvolving
 public class WindowSummary {
     /** The id of the cluster of the stream; empty without one. */
     public String cluster = "";
@@ -62,7 +64,8 @@ public class WindowSummary {
 
     /**
      * Offsets before the window that no window has brought. After a restore, they are those of
-     * windows that an earlier attempt had confirmed after the checkpoint.
+     * windows that an earlier attempt had confirmed after the checkpoint. Of a stream that the
+     * checkpoint didn't know, none are counted.
      */
     public long skipped;
 

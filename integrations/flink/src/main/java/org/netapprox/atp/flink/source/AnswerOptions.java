@@ -2,6 +2,7 @@ package org.netapprox.atp.flink.source;
 
 import java.io.Serializable;
 import java.util.List;
+import org.apache.flink.annotation.Internal;
 import org.netapprox.atp.Query;
 import org.netapprox.atp.Rows;
 import org.netapprox.atp.flink.RowFunction;
@@ -14,6 +15,7 @@ import org.netapprox.atp.flink.RowFunction;
  * @param row makes the row of a record
  * @serial exclude
  */
+@Internal
 public record AnswerOptions(String query, List<String> columns, RowFunction row)
         implements Serializable {
     private static final long serialVersionUID = 1;

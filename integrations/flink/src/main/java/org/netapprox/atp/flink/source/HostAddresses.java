@@ -5,6 +5,7 @@ import java.net.NetworkInterface;
 import java.net.SocketException;
 import java.net.UnknownHostException;
 import java.util.List;
+import org.apache.flink.annotation.Internal;
 import org.apache.flink.api.connector.source.SourceEvent;
 import org.apache.flink.util.FlinkRuntimeException;
 
@@ -14,6 +15,7 @@ import org.apache.flink.util.FlinkRuntimeException;
  * @param ips IP addresses without names of interfaces
  * @serial exclude
  */
+@Internal
 public record HostAddresses(List<String> ips) implements SourceEvent {
     private static final long serialVersionUID = 1;
 

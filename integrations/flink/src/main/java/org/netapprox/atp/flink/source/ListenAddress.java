@@ -5,6 +5,7 @@ import java.net.InetAddress;
 import java.net.UnknownHostException;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import org.apache.flink.annotation.Internal;
 
 /**
  * An IP address with a port. Names aren't resolved: each host might resolve them differently.
@@ -14,6 +15,7 @@ import java.util.regex.Pattern;
  * @param port the port, 1 to 65535
  * @serial exclude
  */
+@Internal
 public record ListenAddress(String text, InetAddress ip, int port) implements Serializable {
     private static final long serialVersionUID = 1;
 

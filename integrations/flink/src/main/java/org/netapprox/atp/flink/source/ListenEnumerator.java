@@ -11,6 +11,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
+import org.apache.flink.annotation.Internal;
 import org.apache.flink.api.connector.source.SourceEvent;
 import org.apache.flink.api.connector.source.SplitEnumerator;
 import org.apache.flink.api.connector.source.SplitEnumeratorContext;
@@ -25,6 +26,7 @@ import org.slf4j.LoggerFactory;
  * <p>After a restore, readers report their splits instead of reading them, since they may run on
  * other hosts now. Nothing is assigned before all readers have told their addresses.
  */
+@Internal
 public final class ListenEnumerator implements SplitEnumerator<ListenSplit, PendingSplits> {
     private static final Logger LOG = LoggerFactory.getLogger(ListenEnumerator.class);
 
@@ -35,7 +37,7 @@ public final class ListenEnumerator implements SplitEnumerator<ListenSplit, Pend
     /** Splits that no reader has, by address. */
     private final Map<String, ListenSplit> pending = new LinkedHashMap<>();
 
-    /** Addresses that a reader has, or had. */
+    /** Addresses of the source that a reader has, or had: without a split, they are done. */
     private final Set<String> begun = new LinkedHashSet<>();
 
     /** The subtask that has an address, or has finished it. */
@@ -63,6 +65,9 @@ public final class ListenEnumerator implements SplitEnumerator<ListenSplit, Pend
         if (state != null) {
             state.splits().forEach(split -> pending.put(split.splitId(), split));
             begun.addAll(state.begun());
+            // One that is left out now begins again if it comes back. Its state moves to another,
+            // or the job fails.
+            begun.retainAll(addresses);
         }
     }
 

@@ -1,9 +1,11 @@
 package org.netapprox.atp.flink.source;
 
 import java.util.List;
+import org.apache.flink.annotation.Internal;
 import org.apache.flink.api.connector.source.SourceSplit;
 
 /** An address that a reader listens at, and the state of the streams that come there. */
+@Internal
 public final class ListenSplit implements SourceSplit {
     private final String address;
     private final byte[] counted;

@@ -2,12 +2,14 @@ package org.netapprox.atp.flink.source;
 
 import java.io.IOException;
 import java.util.List;
+import org.apache.flink.annotation.Internal;
 import org.apache.flink.core.io.SimpleVersionedSerializer;
 import org.apache.flink.core.memory.DataInputDeserializer;
 import org.apache.flink.core.memory.DataOutputView;
 import org.netapprox.atp.WindowStream;
 
 /** Splits as bytes of a checkpoint. */
+@Internal
 public final class ListenSplitSerializer implements SimpleVersionedSerializer<ListenSplit> {
     private static final int VERSION = 1;
 

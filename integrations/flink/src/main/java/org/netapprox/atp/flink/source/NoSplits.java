@@ -1,5 +1,6 @@
 package org.netapprox.atp.flink.source;
 
+import org.apache.flink.annotation.Internal;
 import org.apache.flink.api.connector.source.SourceEvent;
 
 /**
@@ -8,6 +9,7 @@ import org.apache.flink.api.connector.source.SourceEvent;
  *
  * @serial exclude
  */
+@Internal
 public record NoSplits() implements SourceEvent {
     private static final long serialVersionUID = 1;
 }

@@ -1,6 +1,7 @@
 package org.netapprox.atp.flink.source;
 
 import java.util.List;
+import org.apache.flink.annotation.Internal;
 
 /**
  * The state of the enumerator.
@@ -8,6 +9,7 @@ import java.util.List;
  * @param splits the splits that no reader has
  * @param begun the addresses whose splits a reader has, or had: without a split, they are done
  */
+@Internal
 public record PendingSplits(List<ListenSplit> splits, List<String> begun) {
     /**
      * The state.

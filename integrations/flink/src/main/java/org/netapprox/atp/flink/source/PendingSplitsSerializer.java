@@ -1,9 +1,11 @@
 package org.netapprox.atp.flink.source;
 
 import java.io.IOException;
+import org.apache.flink.annotation.Internal;
 import org.apache.flink.core.io.SimpleVersionedSerializer;
 
 /** The state of the enumerator as bytes of a checkpoint. */
+@Internal
 public final class PendingSplitsSerializer implements SimpleVersionedSerializer<PendingSplits> {
     private static final int VERSION = 1;
 

@@ -1,5 +1,6 @@
 package org.netapprox.atp.flink.source;
 
+import java.util.concurrent.atomic.AtomicInteger;
 import org.netapprox.atp.WindowEvent;
 import org.netapprox.atp.WindowReceiver;
 
@@ -9,5 +10,7 @@ import org.netapprox.atp.WindowReceiver;
  * @param receiver the receiver
  * @param event the event; null if none was there
  * @param atNanos the time, as of {@code System.nanoTime}
+ * @param unconfirmed the windows on their way: the task's thread subtracts those that it confirms
  */
-record Received(WindowReceiver receiver, WindowEvent event, long atNanos) {}
+record Received(
+        WindowReceiver receiver, WindowEvent event, long atNanos, AtomicInteger unconfirmed) {}

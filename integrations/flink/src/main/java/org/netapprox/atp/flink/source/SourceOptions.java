@@ -4,6 +4,7 @@ import java.io.IOException;
 import java.io.Serializable;
 import java.nio.file.Path;
 import java.util.List;
+import org.apache.flink.annotation.Internal;
 import org.netapprox.atp.Receiver;
 import org.netapprox.atp.ReceiverBuilder;
 import org.netapprox.atp.WindowReceiver;
@@ -22,6 +23,7 @@ import org.netapprox.atp.WindowReceiver;
  * @param answer the answer to give for each window; null for none
  * @serial exclude
  */
+@Internal
 public record SourceOptions(
         List<String> addresses,
         List<String> senders,

@@ -1,11 +1,14 @@
 package org.netapprox.atp.flink.source;
 
 import java.util.ArrayList;
+import java.util.Comparator;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.OptionalLong;
 import java.util.function.Predicate;
+import org.apache.flink.annotation.Internal;
 import org.netapprox.atp.WindowStream;
 
 /**
@@ -15,6 +18,7 @@ import org.netapprox.atp.WindowStream;
  *
  * <p>It has no clock: times are arguments, nanoseconds of any origin.
  */
+@Internal
 public final class StreamWatermarks {
     private final int expected;
     private final long idleNanos;
@@ -75,8 +79,22 @@ public final class StreamWatermarks {
         onSeen(stream, nowNanos);
         if (endMs.isPresent() && isLastPart) {
             Place place = places.get(stream);
-            place.watermarkMs = Math.max(place.watermarkMs, endMs.getAsLong() - 1);
+            place.watermarkMs = Math.max(place.watermarkMs, StreamMark.lastMs(endMs.getAsLong()));
         }
+    }
+
+    /**
+     * Whether a stream has come as far as the end of a window.
+     *
+     * @param stream the stream
+     * @param endMs the window's end, which it excludes
+     * @return whether the last part of this window, or of a later one, was there
+     */
+    public boolean hasReached(WindowStream stream, long endMs) {
+        Place place = places.get(stream);
+        return place != null
+                && place.watermarkMs != StreamMark.NONE
+                && place.watermarkMs >= StreamMark.lastMs(endMs);
     }
 
     /**
@@ -136,7 +154,8 @@ public final class StreamWatermarks {
     }
 
     /**
-     * Whether fewer streams than expected have sent a window.
+     * Whether fewer streams than expected have sent a window. Those that have ended count, also
+     * after a restore: none comes in their place, so the watermark would stop for ever.
      *
      * @return whether some are missing
      */
@@ -151,6 +170,18 @@ public final class StreamWatermarks {
      */
     public boolean haveEnded() {
         return !isWaiting() && none(place -> !place.hasEnded);
+    }
+
+    /**
+     * One of the streams that haven't ended.
+     *
+     * @return the first by its name; empty if all that were seen have ended
+     */
+    public Optional<WindowStream> open() {
+        return places.entrySet().stream()
+                .filter(entry -> !entry.getValue().hasEnded)
+                .map(Map.Entry::getKey)
+                .min(Comparator.comparing(WindowStream::toString));
     }
 
     /**

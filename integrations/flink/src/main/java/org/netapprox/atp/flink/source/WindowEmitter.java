@@ -43,6 +43,7 @@ final class WindowEmitter<T>
         if (event instanceof WindowEvent.Ended ended) {
             metrics.onElement(ended.window().received());
             emit(ended.window(), output, state);
+            element.unconfirmed().decrementAndGet();
             return;
         }
         metrics.onElement(0);
@@ -66,6 +67,11 @@ final class WindowEmitter<T>
         // A stream that was idle holds back the watermark before its records come.
         state.watermarks.onSeen(window.stream(), System.nanoTime());
         state.advance(output);
+        if (isRepeated(window, state.watermarks)) {
+            state.setCounted(window.confirm());
+            metrics.windowsRepeated.inc();
+            return;
+        }
         WindowSummary summary = WindowSummary.of(window);
         if (answers != null) {
             metrics.answerRowsLeftOut.inc(answers.answer(window, summary));
@@ -87,7 +93,7 @@ final class WindowEmitter<T>
         }
         Either<T, WindowSummary> right = Either.Right(summary);
         if (window.endMs().isPresent()) {
-            output.collect(right, window.endMs().getAsLong() - 1);
+            output.collect(right, StreamMark.lastMs(window.endMs().getAsLong()));
         } else {
             output.collect(right);
         }
@@ -103,6 +109,19 @@ final class WindowEmitter<T>
                     window.id(),
                     window.skipped());
         }
+    }
+
+    /**
+     * Whether the window says no more than that its stream has come to its end, and that is known:
+     * a sender that was restored sends it again. It has no offsets by which the receiver could
+     * notice that.
+     */
+    private static boolean isRepeated(Window window, StreamWatermarks watermarks) {
+        return window.records() == 0
+                && window.skipped() == 0
+                && window.isLastPart()
+                && window.endMs().isPresent()
+                && watermarks.hasReached(window.stream(), window.endMs().getAsLong());
     }
 
     private void note(WindowEvent event) {

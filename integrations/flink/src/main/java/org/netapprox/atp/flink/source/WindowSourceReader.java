@@ -2,6 +2,7 @@ package org.netapprox.atp.flink.source;
 
 import java.util.List;
 import java.util.Map;
+import org.apache.flink.annotation.Internal;
 import org.apache.flink.api.connector.source.ReaderOutput;
 import org.apache.flink.api.connector.source.SourceEvent;
 import org.apache.flink.api.connector.source.SourceReaderContext;
@@ -16,6 +17,7 @@ import org.netapprox.atp.flink.WindowSummary;
  *
  * @param <T> the type of the records' elements
  */
+@Internal
 public final class WindowSourceReader<T>
         extends SourceReaderBase<Received, Either<T, WindowSummary>, ListenSplit, SplitState> {
     private final SourceOptions sourceOptions;

@@ -8,6 +8,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.flink.connector.base.source.reader.RecordsBySplits;
 import org.apache.flink.connector.base.source.reader.RecordsWithSplitIds;
 import org.apache.flink.connector.base.source.reader.splitreader.SplitReader;
@@ -27,7 +28,7 @@ final class WindowSplitReader implements SplitReader<Received, ListenSplit> {
     /** The longest wait that doesn't notice a wake-up. */
     private static final Duration STEP = Duration.ofMillis(50);
 
-    /** The time without an event after which the task's thread looks for idle streams. */
+    /** The time after which the task's thread looks for idle streams again. */
     private static final long QUIET_NANOS = TimeUnit.SECONDS.toNanos(1);
 
     /** An attempt that was cancelled may hold its port while it tells its senders so. */
@@ -36,11 +37,14 @@ final class WindowSplitReader implements SplitReader<Received, ListenSplit> {
     private final SourceOptions options;
     private final long bindNanos;
     private final long quietNanos;
+    private final AtomicInteger unconfirmed = new AtomicInteger();
     private ListenSplit split;
     private Missing missing;
     private StreamWatermarks streams;
     private WindowReceiver receiver;
     private long beganNanos;
+    private long lastQuietNanos;
+    private long leftNanos;
     private boolean isPaused;
     private volatile boolean isWoken;
 
@@ -68,7 +72,10 @@ final class WindowSplitReader implements SplitReader<Received, ListenSplit> {
             if (receiver == null && !bind()) {
                 return nothing();
             }
+            // Until now the task may have had no room for the last event.
+            missing.leaveOut(System.nanoTime() - leftNanos);
             WindowEvent event = isPaused ? pause() : next();
+            leftNanos = System.nanoTime();
             if (event == null && (isPaused || isWoken)) {
                 isWoken = false;
                 return nothing();
@@ -84,6 +91,7 @@ final class WindowSplitReader implements SplitReader<Received, ListenSplit> {
     public void handleSplitsChanges(SplitsChange<ListenSplit> change) {
         split = change.splits().get(0);
         beganNanos = System.nanoTime();
+        lastQuietNanos = beganNanos;
         missing = new Missing(options, split, beganNanos);
         streams = new StreamWatermarks(options.streams(), 0, split.streams(), beganNanos);
     }
@@ -111,7 +119,8 @@ final class WindowSplitReader implements SplitReader<Received, ListenSplit> {
         try {
             receiver = options.bind(split);
             LOG.info("Listening for windows at {}", split.address());
-            missing.restart(System.nanoTime());
+            leftNanos = System.nanoTime();
+            missing.restart(leftNanos);
             return true;
         } catch (BindException e) {
             if (System.nanoTime() - beganNanos < bindNanos) {
@@ -130,17 +139,24 @@ final class WindowSplitReader implements SplitReader<Received, ListenSplit> {
                 "the source can't listen at " + split.address() + ": " + e.getMessage(), e);
     }
 
-    /** The next event; null if none came, or after a wake-up. */
+    /**
+     * The next event. Null after a wake-up, and now and then when none is there: only then a silent
+     * stream is idle, since none of its windows waits here for Flink. Events of other streams don't
+     * put this off.
+     */
     private WindowEvent next() throws IOException, InterruptedException {
-        long began = System.nanoTime();
         while (!isWoken) {
             WindowEvent event = receiver.receive(STEP);
             if (event != null) {
                 return event;
             }
             long now = System.nanoTime();
+            if (unconfirmed.get() > 0) {
+                missing.onUnconfirmed(now);
+            }
             missing.check(streams, now);
-            if (now - began >= quietNanos) {
+            if (now - lastQuietNanos >= quietNanos) {
+                lastQuietNanos = now;
                 return null;
             }
         }
@@ -157,17 +173,19 @@ final class WindowSplitReader implements SplitReader<Received, ListenSplit> {
     private RecordsWithSplitIds<Received> element(WindowEvent event) {
         long now = System.nanoTime();
         if (event instanceof WindowEvent.Ended ended) {
+            unconfirmed.incrementAndGet();
             streams.onSeen(ended.window().stream(), now);
         } else if (event instanceof WindowEvent.Repeated repeated) {
             streams.onSeen(repeated.id().stream(), now);
         } else if (event instanceof WindowEvent.StreamEnded ended) {
             streams.onEnded(ended.stream(), now);
+            missing.onEnded(now);
         }
         if (event instanceof WindowEvent.Ended || event instanceof WindowEvent.Repeated) {
             missing.onWindow(now);
         }
         boolean isDone = options.isBounded() && streams.haveEnded();
-        Received element = new Received(receiver, event, now);
+        Received element = new Received(receiver, event, now, unconfirmed);
         return new RecordsBySplits<>(
                 Map.of(split.splitId(), List.of(element)),
                 isDone ? Set.of(split.splitId()) : Set.of());

@@ -11,6 +11,7 @@ import java.util.List;
 import java.util.Random;
 import java.util.Set;
 import java.util.stream.IntStream;
+import java.util.stream.Stream;
 import org.apache.flink.util.FlinkRuntimeException;
 import org.junit.jupiter.api.Test;
 import org.netapprox.atp.WindowStream;
@@ -200,6 +201,42 @@ class ListenEnumeratorTest {
         context.register(enumerator, 0, both, "10.0.0.1");
         assertEquals(List.of("0.0.0.0:1", "0.0.0.0:3"), context.addresses());
         assertEquals(STREAMS, context.given.get(0).get(1).streams());
+    }
+
+    @Test
+    void assign__listensAgainAtAnAddressThatWasReplaced() {
+        PendingSplits state = null;
+        List<ListenSplit> splits = List.of();
+        for (String ports : List.of("1 2", "1 3", "1 2 3")) {
+            String[] addresses =
+                    Stream.of(ports.split(" "))
+                            .map(port -> "0.0.0.0:" + port)
+                            .toArray(String[]::new);
+            EnumeratorContext context = new EnumeratorContext(1);
+            ListenEnumerator enumerator =
+                    new ListenEnumerator(context, options(false, addresses), state);
+            // Also a checkpoint before the readers have come knows the addresses.
+            state = enumerator.snapshotState(0);
+            enumerator = new ListenEnumerator(context, options(false, addresses), state);
+            context.register(enumerator, 0, splits, "10.0.0.1");
+            assertEquals(List.of(addresses), context.addresses());
+            splits = context.given.get(0).stream().map(split -> used(split.address())).toList();
+            state = enumerator.snapshotState(1);
+        }
+    }
+
+    @Test
+    void assign__movesAStateThatWaitsInTheCheckpoint() {
+        EnumeratorContext context = new EnumeratorContext(1);
+        ListenEnumerator enumerator =
+                new ListenEnumerator(
+                        context,
+                        options(false, "0.0.0.0:1", "0.0.0.0:3"),
+                        new PendingSplits(
+                                List.of(used("0.0.0.0:2")), List.of("0.0.0.0:1", "0.0.0.0:2")));
+        context.register(enumerator, 0, List.of(used("0.0.0.0:1")), "10.0.0.1");
+        assertEquals(List.of("0.0.0.0:1", "0.0.0.0:3"), context.addresses());
+        context.given.get(0).forEach(split -> assertEquals(STREAMS, split.streams()));
     }
 
     @Test

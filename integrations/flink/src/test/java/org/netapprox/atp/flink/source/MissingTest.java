@@ -17,9 +17,13 @@ class MissingTest {
             new ListenSplit(
                     ADDRESS,
                     new byte[0],
-                    List.of(new StreamMark(new WindowStream("", "", "t", "", 0), 1, false)));
+                    List.of(new StreamMark(stream(0), 1, false)));
 
     private final StreamWatermarks streams = new StreamWatermarks(2, 0, List.of(), 0);
+
+    private static WindowStream stream(int partition) {
+        return new WindowStream("", "", "t", "", partition);
+    }
 
     private static Missing missing(boolean isBounded, long senderNanos, ListenSplit split) {
         SourceOptions options =
@@ -50,9 +54,53 @@ class MissingTest {
 
     @Test
     void check__afterAWindowDoesNotFail() throws IOException {
-        Missing missing = missing(true, LIMIT, ListenSplit.begin(ADDRESS));
+        Missing missing = missing(false, LIMIT, ListenSplit.begin(ADDRESS));
         missing.onWindow(1);
         missing.check(streams, LATE);
+    }
+
+    @Test
+    void check__ofABoundedSourceNamesTheStreamThatHasNotEnded() throws IOException {
+        Missing missing = missing(true, LIMIT, RESTORED);
+        streams.onSeen(stream(1), 1);
+        streams.onSeen(stream(0), 1);
+        missing.onWindow(1);
+        streams.onEnded(stream(0), 2);
+        missing.onEnded(2);
+        missing.check(streams, LIMIT + 1);
+        var error = assertThrows(IOException.class, () -> missing.check(streams, LIMIT + 2));
+        assertEquals(
+                "the stream t [1] hasn't ended, and nothing has come to 127.0.0.1:1 in 30.0 s:"
+                        + " start its sender again if it has failed, start the source and its"
+                        + " senders anew if it ended after the source's checkpoint, or set a longer"
+                        + " senderTimeout",
+                error.getMessage());
+    }
+
+    @Test
+    void check__ofABoundedSourceCountsTheStreamsThatHaveCome() {
+        Missing missing = missing(true, LIMIT, ListenSplit.begin(ADDRESS));
+        streams.onEnded(stream(0), 1);
+        missing.onWindow(1);
+        var error = assertThrows(IOException.class, () -> missing.check(streams, LATE));
+        assertEquals(
+                "only 1 of 2 streams have come, and nothing has come to 127.0.0.1:1 in 30.0 s:"
+                        + " start the senders of the others, expect fewer streams, or set a longer"
+                        + " senderTimeout",
+                error.getMessage());
+    }
+
+    /** Neither the time without room at the task counts, nor that of a window that it emits. */
+    @Test
+    void check__leavesOutTheTimeOfASlowTask() throws IOException {
+        Missing missing = missing(true, LIMIT, ListenSplit.begin(ADDRESS));
+        streams.onSeen(stream(0), 1);
+        missing.onWindow(1);
+        missing.leaveOut(LATE);
+        missing.check(streams, LATE + LIMIT);
+        missing.onUnconfirmed(LATE + LIMIT);
+        missing.check(streams, LATE + 2 * LIMIT - 1);
+        assertThrows(IOException.class, () -> missing.check(streams, LATE + 2 * LIMIT));
     }
 
     @Test

@@ -193,10 +193,15 @@ class SourceEngineTest {
             first.windows(2);
             first.sender.finish();
             second.windows(1);
+            await("records", () -> records.size() == 3 * Sending.WINDOW);
+            // The end of the first stream has come: the source still takes windows of the second.
+            cluster.awaitCheckpoint(job);
+            second.windows(1);
+            await("records", () -> records.size() == 4 * Sending.WINDOW);
             assertEquals(JobStatus.RUNNING, cluster.status(job));
             second.sender.finish();
             await("end", () -> cluster.status(job) == JobStatus.FINISHED);
-            assertEquals(3 * Sending.WINDOW, records.once().size());
+            assertEquals(4 * Sending.WINDOW, records.once().size());
         }
     }
 
@@ -211,7 +216,9 @@ class SourceEngineTest {
         try (Sending lively = Sending.to(address, Sending.byTime(0));
                 Sending silent = Sending.to(address, Sending.byTime(1))) {
             lively.windows(3);
-            // The second stream is missing: no window of Flink has ended.
+            // All watermarks until now are before the checkpoint. The second stream is missing: no
+            // window of Flink has ended.
+            cluster.awaitCheckpoint(job);
             assertEquals(0, counts.size());
             silent.windows(1);
             await("windows", () -> counts.size() == 3);
@@ -220,6 +227,30 @@ class SourceEngineTest {
             assertEquals(
                     List.of("0:" + 2 * window, ms + ":" + window, 2 * ms + ":" + window),
                     counts.elements());
+        } finally {
+            cluster.cancel(job);
+        }
+    }
+
+    /** Windows of the other stream come more often than the source looks for idle streams. */
+    @Test
+    void idleStream__besideALivelyOneDoesNotHoldBackTheWatermark() throws Exception {
+        String address = SourceCluster.address();
+        StreamExecutionEnvironment env = SourceCluster.env(1, false);
+        AtpSource<String> source =
+                source(address).streams(2).idleTimeout(Duration.ofSeconds(1)).build();
+        Kept<String> counts = Kept.of(counts(source.stream(env, "s").records()), "counts");
+        JobID job = cluster.submit(env);
+        try (Sending lively = Sending.to(address, Sending.byTime(0));
+                Sending dead = Sending.to(address, Sending.byTime(1))) {
+            dead.windows(1);
+            await(
+                    "windows",
+                    () -> {
+                        lively.windows(1);
+                        Thread.sleep(100);
+                        return counts.size() >= 5;
+                    });
         } finally {
             cluster.cancel(job);
         }

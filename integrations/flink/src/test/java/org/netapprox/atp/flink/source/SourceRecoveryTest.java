@@ -168,6 +168,37 @@ class SourceRecoveryTest {
         }
     }
 
+    @Test
+    void replacedSender__repeatsNoWindowWithoutRecords() throws Exception {
+        String address = SourceCluster.address();
+        Keeping keeping = new Keeping(1, address);
+        JobID job = cluster.submit(keeping.env);
+        try {
+            WindowSender.State state;
+            try (Sending dying = Sending.to(address, Sending.byTime(0))) {
+                dying.windows(2);
+                state = dying.sender.state();
+                dying.sender.advance(5 * Sending.WINDOW_MS);
+                dying.sender.flush();
+            }
+            try (Sending next = Sending.from(state, address, Sending.byTime(0))) {
+                // The same window again, and then another one.
+                next.sender.advance(5 * Sending.WINDOW_MS);
+                next.sender.flush();
+                next.sender.advance(7 * Sending.WINDOW_MS);
+                next.sender.flush();
+            }
+            await("windows", () -> numbers(keeping).contains(6L));
+            assertEquals(List.of(0L, 1L, 4L, 6L), numbers(keeping));
+        } finally {
+            cluster.cancel(job);
+        }
+    }
+
+    private static List<Long> numbers(Keeping keeping) {
+        return keeping.windows.elements().stream().map(window -> window.number).toList();
+    }
+
     /** Whether a record has failed: the attempt behind a restart reads it. */
     private static final AtomicBoolean HAS_FAILED = new AtomicBoolean();
 

@@ -60,6 +60,18 @@ class StreamWatermarksTest {
     }
 
     @Test
+    void watermarkMs__afterARestoreDoesNotWaitForAnEndedStream() {
+        StreamWatermarks before = watermarks(2);
+        window(before, 0, 1_000, 1);
+        window(before, 1, 500, 1);
+        before.onEnded(stream(1), 2);
+        StreamWatermarks restored = new StreamWatermarks(2, IDLE, before.marks(), 0);
+        assertFalse(restored.isWaiting());
+        window(restored, 0, 2_000, 1);
+        assertEquals(OptionalLong.of(1_999), restored.watermarkMs());
+    }
+
+    @Test
     void watermarkMs__isNotHeldBackByAnIdleStream() {
         StreamWatermarks watermarks = watermarks(2);
         window(watermarks, 0, 1_000, 1);
@@ -98,6 +110,26 @@ class StreamWatermarksTest {
         window(watermarks, 0, 1_000, 1);
         watermarks.onQuiet(Long.MAX_VALUE / 2);
         assertFalse(watermarks.isIdle());
+    }
+
+    @Test
+    void hasReached__ofALastPartOnly() {
+        StreamWatermarks watermarks = watermarks(1);
+        assertFalse(watermarks.hasReached(stream(0), 1_000));
+        watermarks.onWindow(stream(0), OptionalLong.of(1_000), false, 1);
+        assertFalse(watermarks.hasReached(stream(0), 1_000));
+        assertFalse(watermarks.hasReached(stream(0), Long.MIN_VALUE));
+        window(watermarks, 0, 1_000, 2);
+        assertTrue(watermarks.hasReached(stream(0), 1_000));
+        assertFalse(watermarks.hasReached(stream(0), 1_001));
+        assertFalse(watermarks.hasReached(stream(1), 1_000));
+    }
+
+    @Test
+    void watermarkMs__ofTheLeastEndIsNone() {
+        StreamWatermarks watermarks = watermarks(1);
+        window(watermarks, 0, Long.MIN_VALUE, 1);
+        assertEquals(OptionalLong.empty(), watermarks.watermarkMs());
     }
 
     /** Random events: a model that keeps all of them agrees, and so does a restored one. */

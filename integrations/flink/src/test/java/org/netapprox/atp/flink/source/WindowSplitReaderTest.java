@@ -10,17 +10,33 @@ import java.net.DatagramSocket;
 import java.net.InetSocketAddress;
 import java.util.List;
 import java.util.Set;
+import java.util.concurrent.TimeUnit;
+import java.util.stream.LongStream;
 import org.apache.flink.connector.base.source.reader.RecordsWithSplitIds;
 import org.apache.flink.connector.base.source.reader.splitreader.SplitsAddition;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
 import org.netapprox.atp.WindowEvent;
 import org.netapprox.atp.WindowStream;
 
 class WindowSplitReaderTest {
     private static WindowSplitReader reader(ListenSplit split, boolean isBounded) {
+        return reader(split, isBounded, 0);
+    }
+
+    private static WindowSplitReader reader(
+            ListenSplit split, boolean isBounded, long senderNanos) {
         SourceOptions options =
                 new SourceOptions(
-                        List.of(split.address()), List.of(), 1, 0, 0, 1 << 20, isBounded, "", null);
+                        List.of(split.address()),
+                        List.of(),
+                        1,
+                        0,
+                        senderNanos,
+                        1 << 20,
+                        isBounded,
+                        "",
+                        null);
         WindowSplitReader reader = new WindowSplitReader(options, 0);
         reader.handleSplitsChanges(new SplitsAddition<>(List.of(split)));
         return reader;
@@ -81,6 +97,45 @@ class WindowSplitReaderTest {
                 reader(new ListenSplit(address, new byte[0], streams), true);
         assertEquals(Set.of(address), restored.fetch().finishedSplits());
         restored.close();
+    }
+
+    /** The first stream ended after the checkpoint, and the second one still sends a window. */
+    @Test
+    @Timeout(value = 2, unit = TimeUnit.MINUTES)
+    void fetch__ofABoundedSourceFailsWithoutTheEndOfAStream() throws Exception {
+        String address = SourceCluster.address();
+        List<StreamMark> streams =
+                LongStream.range(0, 2)
+                        .mapToObj(partition -> new WindowStream("", "", "readings", "", partition))
+                        .map(stream -> new StreamMark(stream, StreamMark.NONE, false))
+                        .toList();
+        ListenSplit split = new ListenSplit(address, new byte[0], streams);
+        WindowSplitReader reader = reader(split, true, TimeUnit.SECONDS.toNanos(1));
+        // It listens before the sender comes.
+        reader.wakeUp();
+        assertNull(next(reader));
+        try (Sending sending = Sending.to(address, Sending.byNumber(1))) {
+            sending.send(Sending.WINDOW);
+            String sentence =
+                    assertThrows(IOException.class, () -> confirmAll(reader)).getMessage();
+            String expected =
+                    "the stream readings [0] hasn't ended, and nothing has come to " + address;
+            assertTrue(sentence.startsWith(expected), sentence);
+        } finally {
+            reader.close();
+        }
+    }
+
+    /** Takes and confirms windows until the reader fails. */
+    private static void confirmAll(WindowSplitReader reader) throws IOException {
+        while (true) {
+            RecordsWithSplitIds<Received> fetched = reader.fetch();
+            Received element = fetched.nextSplit() == null ? null : fetched.nextRecordFromSplit();
+            if (element != null && element.event() instanceof WindowEvent.Ended ended) {
+                ended.window().confirm();
+                element.unconfirmed().decrementAndGet();
+            }
+        }
     }
 
     @Test
