@@ -78,7 +78,7 @@ final class HoldingWriter<T> extends AtpWriter<T>
                             + " interval may be longer. The sink's committer must run beside its"
                             + " writer: leave operator chaining on",
                     topic,
-                    ReleaseWatch.PATIENCE_MS / 1_000,
+                    ReleaseWatch.WARN_AFTER_MS / 1_000,
                     checkpoints);
         }
     }

@@ -2,7 +2,7 @@ package org.netapprox.atp.flink.sink;
 
 /** Notices that records are held, and no checkpoint ever releases any. Times are arguments. */
 final class ReleaseWatch {
-    static final long PATIENCE_MS = 10_000;
+    static final long WARN_AFTER_MS = 10_000;
 
     private static final long NONE = Long.MIN_VALUE;
 
@@ -23,7 +23,7 @@ final class ReleaseWatch {
         if (heldSinceMs == NONE) {
             heldSinceMs = nowMs;
         }
-        isOver = nowMs - heldSinceMs >= PATIENCE_MS;
+        isOver = nowMs - heldSinceMs >= WARN_AFTER_MS;
         return isOver;
     }
 }

@@ -7,7 +7,7 @@ import org.junit.jupiter.api.Test;
 
 class ReleaseWatchTest {
     private static final long BEGIN_MS = 7;
-    private static final long END_MS = BEGIN_MS + ReleaseWatch.PATIENCE_MS;
+    private static final long END_MS = BEGIN_MS + ReleaseWatch.WARN_AFTER_MS;
 
     private final ReleaseWatch watch = new ReleaseWatch();
 
