@@ -166,7 +166,7 @@ pub struct SenderProgress {
     changed: Condvar,
 }
 
-/// What a sender's thread has done.
+/// The progress of a sender's thread.
 #[derive(Debug, Default)]
 pub struct SenderState {
     /// Windows that are closed and not confirmed.

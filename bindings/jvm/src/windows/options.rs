@@ -10,7 +10,7 @@ use std::time::Duration;
 
 const WINDOW_BYTES_MAX: usize = 32 << 20;
 
-/// What a sender of windows needs.
+/// The options of a sender of windows, parsed.
 pub struct SenderOptions {
     pub target: Target,
     pub stream: Stream,

@@ -12,8 +12,8 @@ import org.apache.flink.api.connector.source.util.ratelimit.RateLimiter;
 import org.apache.flink.api.connector.source.util.ratelimit.RateLimiterStrategy;
 
 /**
- * Lets each reader of a source emit so many records, or a few less, and no more until the test says
- * so. A reader that finds no split has used up a record.
+ * Limits the number of records that each reader of a source emits, until the test raises the limit.
+ * A reader that finds no split has used up a record, so it may emit a few less.
  */
 final class Gate {
     /** Readers run in this JVM, with copies of their job's objects. */
