@@ -3,6 +3,7 @@
 mod open;
 
 use crate::{
+    draw::Terms,
     offsets::Offsets,
     position::Position,
     record::RecordRef,
@@ -49,6 +50,8 @@ pub struct Cutter {
     rng: ChaCha8Rng,
     /// The share of the room that new groups of windows use.
     room: f64,
+    /// The shares that the groups of the last window needed for an accepted error.
+    needed: BTreeMap<u8, f64>,
     begun: Position,
     /// Open windows, by number.
     open: BTreeMap<i64, Open>,
@@ -87,6 +90,7 @@ impl Cutter {
             plan,
             rng: ChaCha8Rng::seed_from_u64(seed),
             room: 0.0,
+            needed: BTreeMap::new(),
             begun: position,
             open: BTreeMap::new(),
             closed: VecDeque::new(),
@@ -100,21 +104,26 @@ impl Cutter {
 
     /// Takes the next record, of this group. A record before the next offset is ignored.
     pub fn push(&mut self, record: &RecordRef<'_>, group: GroupId) {
+        self.push_number(record, group, None);
+    }
+
+    /// Takes the next record, of this group, and the number in it whose average may have an
+    /// [accepted error](Sampling::accepting).
+    pub fn push_number(&mut self, record: &RecordRef<'_>, group: GroupId, number: Option<f64>) {
         if record.offset < self.next {
             return;
         }
-        let (number, is_late) = self.number_of(record);
+        let (window, is_late) = self.number_of(record);
         let before = (self.open_from, self.time_max_ms);
         self.next = record.offset.saturating_add(1);
         if let Some(time_ms) = record.timestamp_ms {
             self.time_max_ms = self.time_max_ms.max(time_ms);
         }
-        if !self.was_sent(record.offset, number) {
-            let open = self.open.entry(number).or_insert_with(|| Open::new(record, before));
-            let rate = self.plan.sampling.rate(group, self.room);
-            let draw = (self.plan.sampling.msr(group), rate, &mut self.rng);
-            open.push(record, group, is_late, self.plan.limits.record_bytes_max, draw);
-            self.close_if_full(number);
+        if !self.was_sent(record.offset, window) {
+            let terms = self.terms(group);
+            let open = self.open.entry(window).or_insert_with(|| Open::new(record, before));
+            open.push(record, group, is_late, number, terms, &mut self.rng);
+            self.close_if_full(window);
         }
         if let Rule::Time { length_ms, watermark_delay_ms } = self.plan.rule
             && self.time_max_ms > i64::MIN
@@ -122,6 +131,16 @@ impl Cutter {
             let watermark_ms = self.time_max_ms.saturating_sub_unsigned(watermark_delay_ms);
             self.close_below(index(watermark_ms, length_ms));
         }
+    }
+
+    fn terms(&self, group: GroupId) -> Terms {
+        let Plan { sampling, limits, .. } = &self.plan;
+        let msr = sampling.msr(group);
+        let accepted = sampling.accepted().filter(|_| msr > 0.0);
+        let needed = || self.needed.get(&group.id()).copied();
+        let expected = accepted.map(|accepted| needed().unwrap_or(accepted.first_rate()));
+        let rate = sampling.rate(group, self.room).max(expected.unwrap_or(0.0));
+        Terms { msr, rate, accepted, record_bytes_max: limits.record_bytes_max }
     }
 
     /// Sends this share of the records beyond MSR, of [`Sampling::up_to`], in windows that open
@@ -287,6 +306,7 @@ impl Cutter {
             Rule::Records(_) => None,
             Rule::Time { length_ms, .. } => Some(span_ms(number, length_ms)),
         };
+        self.needed.extend(open.shares_needed());
         let draw = (&self.plan.sampling, &mut self.rng);
         let cut = open.cut(number, (part, is_last_part), span_ms, from, position, draw);
         self.closed.push_back(cut);

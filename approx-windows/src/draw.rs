@@ -2,8 +2,8 @@
 //!
 //! Each record of a group is drawn with the probability MSR when it is read, or with a higher one
 //! that holds for all of the window, and those that are drawn are sent at once. At the window's end
-//! N is known. If chance has drawn fewer than MSR * N, as many of the others are drawn as are
-//! missing. All records that were drawn arrive.
+//! N is known. If chance has drawn fewer than MSR * N, or than an accepted error needs, as many of
+//! the others are drawn as are missing. All records that were drawn arrive.
 //!
 //! Given their number, they are a simple random sample of the window: each set of that number is
 //! equally likely, whatever the records' values and times. Losses of the network don't change that,
@@ -12,6 +12,7 @@
 //! would be wrong without a sign.
 
 use crate::{
+    accepted::{Accepted, Numbers},
     header::{GroupHeader, RECORDS},
     sampling::needed,
 };
@@ -25,12 +26,23 @@ use rand_chacha::ChaCha8Rng;
 /// the message.
 pub(crate) const MESSAGE_BYTES: usize = 14_000;
 
+/// The share of a group's records that is drawn.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Terms {
+    pub(crate) msr: f64,
+    /// The probability with which a record is drawn, MSR or more.
+    pub(crate) rate: f64,
+    pub(crate) accepted: Option<Accepted>,
+    /// The limit of a record, and so of a message.
+    pub(crate) record_bytes_max: usize,
+}
+
 /// The records of a group of an open window.
 #[derive(Debug)]
 pub(crate) struct Draw {
-    msr: f64,
-    /// The probability with which a record is drawn, MSR or more.
-    rate: f64,
+    terms: Terms,
+    /// The numbers of all records, if an error is accepted.
+    numbers: Numbers,
     /// The most bytes of a message of several records.
     message_bytes_max: usize,
     records: u64,
@@ -64,13 +76,12 @@ struct Rest {
 }
 
 impl Draw {
-    /// `rate`: MSR or more. `record_bytes_max`: the limit of a record, and so of a message.
-    pub(crate) fn new(msr: f64, rate: f64, record_bytes_max: usize) -> Self {
-        let bytes = if msr == 0.0 { PACKET_BYTES } else { MESSAGE_BYTES };
+    pub(crate) fn new(terms: Terms) -> Self {
+        let bytes = if terms.msr == 0.0 { PACKET_BYTES } else { MESSAGE_BYTES };
         Self {
-            msr,
-            rate,
-            message_bytes_max: bytes.min(record_bytes_max),
+            terms,
+            numbers: Numbers::default(),
+            message_bytes_max: bytes.min(terms.record_bytes_max),
             records: 0,
             sent: 0,
             sent_bytes: 0,
@@ -89,10 +100,13 @@ impl Draw {
         self.sent_bytes + self.filling.capacity() + rest
     }
 
-    /// Takes a record.
-    pub(crate) fn push(&mut self, encoded: &[u8], rng: &mut ChaCha8Rng) {
+    /// Takes a record, and the number whose average may have an accepted error.
+    pub(crate) fn push(&mut self, encoded: &[u8], number: Option<f64>, rng: &mut ChaCha8Rng) {
         self.records += 1;
-        match self.rate == 1.0 || rng.random_bool(self.rate) {
+        if let Some(number) = number {
+            self.numbers.push(number);
+        }
+        match self.terms.rate == 1.0 || rng.random_bool(self.terms.rate) {
             true => self.send(encoded),
             false => self.rest.push(encoded),
         }
@@ -103,13 +117,19 @@ impl Draw {
         std::mem::take(&mut self.full)
     }
 
+    /// The share of the records that must be sent.
+    pub(crate) fn share_needed(&self) -> f64 {
+        let Terms { msr, accepted, .. } = self.terms;
+        accepted.map_or(msr, |accepted| self.numbers.share_needed(accepted).max(msr))
+    }
+
     /// Draws what is missing, at the window's end.
     pub(crate) fn end(mut self, id: u8, name: &str, rng: &mut ChaCha8Rng) -> Drawn {
         let rest = std::mem::take(&mut self.rest);
-        let missing = match self.msr {
+        let missing = match self.terms.msr {
             // None has to arrive, so all are tried.
             0.0 => rest.ends.len(),
-            msr => needed(msr, self.records).saturating_sub(self.sent) as usize,
+            _ => needed(self.share_needed(), self.records).saturating_sub(self.sent) as usize,
         };
         for at in index::sample(rng, rest.ends.len(), missing) {
             self.send(rest.record(at));
@@ -117,7 +137,8 @@ impl Draw {
         if !self.filling.is_empty() {
             self.full.push(self.filling);
         }
-        let Self { msr, records, sent, sent_bytes, has_long, full, .. } = self;
+        let Self { terms, records, sent, sent_bytes, has_long, full, .. } = self;
+        let Terms { msr, .. } = terms;
         let header = GroupHeader { id, name: name.to_owned(), msr, records, sent, has_long };
         Drawn { header, messages: full, bytes: sent_bytes }
     }
@@ -163,12 +184,12 @@ mod tests {
         seed: u64,
     ) -> (GroupHeader, Vec<Vec<u32>>) {
         let rng = &mut ChaCha8Rng::seed_from_u64(seed);
-        let mut draw = Draw::new(msr, rate, 8_000);
+        let mut draw = Draw::new(Terms { msr, rate, accepted: None, record_bytes_max: 8_000 });
         let mut messages = Vec::new();
         for number in 0..records {
             let mut encoded = vec![0; bytes];
             encoded[..4].copy_from_slice(&number.to_be_bytes());
-            draw.push(&encoded, rng);
+            draw.push(&encoded, None, rng);
             messages.extend(draw.take_full());
         }
         let drawn = draw.end(1, "all", rng);

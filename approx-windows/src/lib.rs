@@ -14,6 +14,7 @@
 
 #![deny(missing_docs)]
 
+mod accepted;
 mod answers;
 mod counted;
 mod cutter;
@@ -38,6 +39,7 @@ mod testing;
 mod window;
 mod worker;
 
+pub use accepted::Accepted;
 pub use counted::{Count, Counted, CountedOffsets};
 pub use cutter::{Batch, Cut, Cutter, Limits, Plan};
 pub use error::{InboxError, MalformedError, OutboxError, PushError};

@@ -1,6 +1,6 @@
 //! The groups of records, and their sampling rates.
 
-use crate::error::OutboxError;
+use crate::{accepted::Accepted, error::OutboxError};
 
 /// The most groups besides the exact one: the ids of a job's groups are bytes.
 pub(crate) const GROUPS_MAX: usize = 254;
@@ -40,6 +40,7 @@ pub struct Sampling {
     groups: Vec<Group>,
     /// The share of records that is sent while there is room, for groups with a lower rate.
     msr_max: f64,
+    accepted: Option<Accepted>,
 }
 
 impl Sampling {
@@ -76,7 +77,7 @@ impl Sampling {
             return Err(OutboxError::Rate { group: name.clone(), msr: *msr });
         }
         match groups.len() {
-            ..=GROUPS_MAX => Ok(Self { groups, msr_max: 0.0 }),
+            ..=GROUPS_MAX => Ok(Self { groups, msr_max: 0.0, accepted: None }),
             groups => Err(OutboxError::Groups { groups, groups_max: GROUPS_MAX }),
         }
     }
@@ -91,6 +92,17 @@ impl Sampling {
             true => Ok(Self { msr_max, ..self }),
             false => Err(OutboxError::Rate { group: "msr_max".to_owned(), msr: msr_max }),
         }
+    }
+
+    /// Sends as many records as the averages of windows need for this error, and MSR at least.
+    /// Groups of the rate 0 don't change.
+    pub fn accepting(self, error: Accepted) -> Self {
+        Self { accepted: Some(error), ..self }
+    }
+
+    /// The error that is accepted, if there is one.
+    pub(crate) fn accepted(&self) -> Option<Accepted> {
+        self.accepted
     }
 
     /// The share of a group's records that is drawn, with this share of the room.

@@ -47,6 +47,7 @@ fn main() -> std::process::ExitCode {
         Command::Run(args) => match args.engine() {
             Some(run::Engine::Torch) => bench::demonstrate_training(),
             Some(run::Engine::Kafka) => bench::demonstrate_kafka(bench::KafkaEngine::Plain),
+            Some(run::Engine::Flink) => bench::demonstrate_kafka(bench::KafkaEngine::Flink),
             None => run::main(args),
         },
         Command::Bench(args) => bench::main(args),

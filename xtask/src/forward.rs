@@ -10,7 +10,8 @@ use std::thread;
 use anyhow::{Context, Result, anyhow, ensure};
 
 use crate::build;
-use crate::setup::{self, KAFKA_JARS, Machine, Need};
+use crate::jar;
+use crate::setup::{self, FLINK_JARS, KAFKA_JARS, Machine, Need};
 use crate::wheel;
 
 #[derive(clap::Args)]
@@ -30,8 +31,17 @@ struct Needs {
     torch: bool,
     /// `atp-run` and its library.
     atp_run: bool,
-    /// The bridge to Kafka and its load generator.
-    kafka: bool,
+    kafka: Kafka,
+}
+
+/// Whether a command needs the bridge to Kafka and its load generator.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Kafka {
+    #[default]
+    No,
+    Bridge,
+    /// With a cluster of Flink behind the bridge.
+    BridgeAndFlink,
 }
 
 /// Whether a command needs the eBPF programs.
@@ -63,9 +73,11 @@ impl Args {
         if needs.atp_run {
             build::atp_run()?;
         }
-        if needs.kafka {
+        if needs.kafka != Kafka::No {
             build::kafka()?;
         }
+        let flink = (needs.kafka == Kafka::BridgeAndFlink).then(jar::flink_class_path);
+        let flink = flink.transpose()?;
         let torch = lock.map(wheel::torch_environment).transpose()?;
         let paths = setup::paths();
         let mut start = Command::new(&program);
@@ -78,13 +90,14 @@ impl Args {
         start.env("ATP_FLIGHTS", &paths.flights_csv).env("ATP_TARGET", &paths.target);
         start.env("ATP_PYTHON", setup::python().get_program());
         start.envs(setup::java_home().map(|home| ("ATP_JAVA", home.join("bin/java"))));
-        if needs.kafka {
+        if needs.kafka != Kafka::No {
             let [bridge, load] = ["atp-kafka", "examples/kafka-load"];
             start.env("ATP_KAFKA", program.with_file_name(bridge));
             start.env("ATP_KAFKA_LOAD", program.with_file_name(load));
             start.env("ATP_KAFKA_JARS", KAFKA_JARS.path());
             start.envs(setup::java_home().map(|home| ("JAVA_HOME", home)));
         }
+        start.envs(flink.map(|class_path| ("ATP_FLINK_CLASS_PATH", class_path)));
         if let Some(python) = torch {
             start.env("ATP_TORCH_PYTHON", python);
         }
@@ -99,7 +112,7 @@ impl Needs {
     /// The program, and the eBPF programs or the reason why there are none.
     fn prepare(&self) -> Result<(PathBuf, Result<PathBuf, String>)> {
         ensure!(
-            !(self.torch || self.kafka) || Machine::this().is_root(),
+            !(self.torch || self.kafka != Kafka::No) || Machine::this().is_root(),
             "this makes network namespaces and loads eBPF programs: run it as root"
         );
         let programs = match self.programs {
@@ -107,8 +120,13 @@ impl Needs {
             Programs::IfPossible => setup::obtainable(setup::BUILD),
             Programs::Yes => Ok(setup::obtainable(setup::BUILD).map_err(anyhow::Error::msg)?),
         };
-        if self.kafka {
-            setup::announce(&self.installed);
+        match self.kafka {
+            Kafka::No => {}
+            Kafka::Bridge => setup::announce(&self.installed),
+            Kafka::BridgeAndFlink => {
+                let flink: Need = &FLINK_JARS;
+                setup::announce(&[self.installed.as_slice(), &[flink]].concat());
+            }
         }
         if build::is_first() {
             atp_output::note!(
@@ -137,7 +155,8 @@ fn needs_of_run(options: &[OsString], is_root: bool) -> Needs {
         return Needs { programs: Programs::Yes, ..Needs::default() };
     }
     match value_of(options, "--engine") {
-        Some("kafka") => return needs_of_kafka(),
+        Some("kafka") => return needs_of_kafka(Kafka::Bridge),
+        Some("flink") => return needs_of_kafka(Kafka::BridgeAndFlink),
         Some(_) => return needs_of_training(options),
         None => {}
     }
@@ -165,7 +184,10 @@ fn needs_of_bench(options: &[OsString]) -> Needs {
             (&[&setup::IPROUTE2, &setup::ETHTOOL], "--daemon")
         }
         Some("training") => return needs_of_training(options),
-        Some("kafka") => return needs_of_kafka(),
+        Some("kafka") if value_of(options, "--engine") == Some("flink") => {
+            return needs_of_kafka(Kafka::BridgeAndFlink);
+        }
+        Some("kafka") => return needs_of_kafka(Kafka::Bridge),
         Some("python") => return Needs { installed: vec![&setup::MATURIN], ..Needs::default() },
         Some("jvm") => return Needs { installed: vec![&setup::Jdk], ..Needs::default() },
         Some("ns3") => return Needs { installed: vec![&setup::NS3], ..Needs::default() },
@@ -185,9 +207,9 @@ fn needs_of_training(options: &[OsString]) -> Needs {
     Needs { installed, programs, torch: true, ..Needs::default() }
 }
 
-fn needs_of_kafka() -> Needs {
+fn needs_of_kafka(kafka: Kafka) -> Needs {
     let installed: Vec<Need> = vec![&setup::IPROUTE2, &KAFKA_JARS, &setup::LIBRDKAFKA];
-    Needs { installed, programs: Programs::IfPossible, kafka: true, ..Needs::default() }
+    Needs { installed, programs: Programs::IfPossible, kafka, ..Needs::default() }
 }
 
 fn unless_given(options: &[OsString], option: &str) -> Programs {
@@ -265,9 +287,12 @@ mod tests {
     fn needs_of_kafka__also_for_the_demonstration() {
         let bench = needs_of_bench(&words("kafka --loads 1.5"));
         assert_eq!(bench, needs_of_run(&words("--engine kafka"), true));
-        assert!(bench.kafka && bench.installed.contains(&(&KAFKA_JARS as Need)));
+        assert!(bench.kafka == Kafka::Bridge && bench.installed.contains(&(&KAFKA_JARS as Need)));
         assert!(bench.installed.contains(&(&setup::LIBRDKAFKA as Need)));
         assert_eq!((bench.programs, bench.torch), (Programs::IfPossible, false));
+        let flink = needs_of_bench(&words("kafka --engine=flink"));
+        assert_eq!(flink, needs_of_run(&words("--engine flink"), true));
+        assert_eq!(flink, Needs { kafka: Kafka::BridgeAndFlink, ..bench });
     }
 
     #[test]

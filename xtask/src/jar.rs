@@ -1,6 +1,8 @@
 //! `cargo xtask jar`: the Java library `org.netapprox:atp`, with the native library inside, and the
 //! connector of an engine.
 
+use std::env;
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -75,6 +77,24 @@ pub fn main(args: &Args) -> Result<()> {
     if args.engine.is_some() {
         setup::announce(&[&FLINK_JARS]);
     }
+    for file in build(args)? {
+        atp_output::note!("jar      {}", file.display());
+    }
+    Ok(())
+}
+
+/// Builds the connector of Flink, and returns a class path with it, its tests and Flink.
+pub fn flink_class_path() -> Result<OsString> {
+    build(&Args { registry: None, engine: Some(Engine::Flink), without_library: false })?;
+    let bundle = jars_folder().join(FLINK.file_name("-bundle.jar"));
+    let jars = fs::read_to_string(FLINK_JARS.path())?;
+    let ours = [bundle, FLINK.test_classes()];
+    Ok(env::join_paths(ours.into_iter().chain(env::split_paths(&jars)))?)
+}
+
+/// Builds the jars, and returns their paths.
+fn build(args: &Args) -> Result<Vec<PathBuf>> {
+    let url = args.registry.as_deref();
     let mut files = Vec::new();
     if !args.without_library {
         match url {
@@ -93,10 +113,7 @@ pub fn main(args: &Args) -> Result<()> {
         check_library(&FLINK.test_class_path()?, &JAVA.jar())?;
         files.extend(FLINK.collect(false)?);
     }
-    for file in files {
-        atp_output::note!("jar      {}", file.display());
-    }
-    Ok(())
+    Ok(files)
 }
 
 fn jars_folder() -> PathBuf {
@@ -109,7 +126,7 @@ type Native = (&'static str, PathBuf);
 fn build_native() -> Result<Native> {
     output(&mut build::cargo_beside_bench("build --locked --quiet --package atp-jvm --lib"))
         .context("can't build the native library")?;
-    Ok((std::env::consts::ARCH, setup::paths().target.join("release").join(LIBRARY)))
+    Ok((env::consts::ARCH, setup::paths().target.join("release").join(LIBRARY)))
 }
 
 /// Builds the native libraries with Zig's linker, which has the symbols of older glibcs.

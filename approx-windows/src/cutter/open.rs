@@ -1,7 +1,7 @@
 //! A window while it is open, and once it is closed.
 
 use crate::{
-    draw::Draw,
+    draw::{Draw, Terms},
     header::{GroupHeader, WindowHeader},
     offsets::Offsets,
     position::Position,
@@ -52,23 +52,23 @@ impl Open {
         record: &RecordRef<'_>,
         group: GroupId,
         is_late: bool,
-        record_bytes_max: usize,
-        (msr, rate, rng): (f64, f64, &mut ChaCha8Rng),
+        number: Option<f64>,
+        terms: Terms,
+        rng: &mut ChaCha8Rng,
     ) {
         self.offsets.insert(record.offset);
         self.records += 1;
         self.late += u64::from(is_late);
         self.encoded.clear();
         encode(record, self.base, &mut self.encoded);
-        if self.encoded.len() > record_bytes_max {
+        if self.encoded.len() > terms.record_bytes_max {
             self.refused.insert(record.offset);
             return;
         }
         self.bytes += self.encoded.len();
-        let draw =
-            self.groups.entry(group.id()).or_insert_with(|| Draw::new(msr, rate, record_bytes_max));
+        let draw = self.groups.entry(group.id()).or_insert_with(|| Draw::new(terms));
         let before = draw.memory_bytes();
-        draw.push(&self.encoded, rng);
+        draw.push(&self.encoded, number, rng);
         self.memory_bytes = self.memory_bytes + draw.memory_bytes() - before;
     }
 
@@ -101,6 +101,11 @@ impl Open {
         self.base.offset
     }
 
+    /// The share of each group's records that must be sent.
+    pub(super) fn shares_needed(&self) -> impl Iterator<Item = (u8, f64)> {
+        self.groups.iter().map(|(id, draw)| (*id, draw.share_needed()))
+    }
+
     pub(super) fn before(&self) -> (i64, i64) {
         self.before
     }
@@ -117,7 +122,8 @@ impl Open {
         let Self { base, offsets, refused, late, groups: mut draws, .. } = self;
         let (mut groups, mut messages, mut bytes) = (Vec::new(), Vec::new(), 0);
         for (id, name, msr) in sampling.all() {
-            let draw = draws.remove(&id).unwrap_or_else(|| Draw::new(msr, msr, 0));
+            let none = Terms { msr, rate: msr, accepted: None, record_bytes_max: 0 };
+            let draw = draws.remove(&id).unwrap_or_else(|| Draw::new(none));
             let drawn = draw.end(id, name, rng);
             groups.push(drawn.header);
             messages.extend(with_id(id, drawn.messages));

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::{
+    accepted::Accepted,
     offsets::Offsets,
     outgoing::OutgoingWindow,
     record::{RecordRef, decode},
@@ -9,6 +10,7 @@ use crate::{
     stream::Stream,
 };
 use proptest::{collection::vec, prelude::*};
+use rand::RngExt;
 use std::collections::BTreeMap;
 
 const LIMITS: Limits = Limits { window_bytes_max: 1 << 20, record_bytes_max: 1 << 16 };
@@ -113,6 +115,42 @@ fn push__a_large_window_has_parts() {
     let expected = [(0, 0, false, "0-1".into()), (0, 1, true, "2-3".into())];
     assert_eq!(windows.iter().map(of).collect::<Vec<_>>(), expected);
     assert_eq!(windows[1].refused.to_string(), "3");
+}
+
+/// Windows of exponential numbers: how many are sent, and how far their average is off. Seeds are
+/// fixed: this passes always or never.
+#[test]
+fn push_number__an_accepted_error_is_met_as_often_as_its_confidence_says() {
+    const RECORDS: u64 = 1_000;
+    const ERROR: f64 = 0.05;
+    let group = Group { name: "rest".into(), msr: 0.1 };
+    let accepted = Accepted::relative(ERROR, 0.95).unwrap();
+    let sampling = Sampling::new(vec![group]).unwrap().accepting(accepted);
+    let plan = Plan { rule: Rule::Records(RECORDS), limits: LIMITS, sampling };
+    let mut cutter = Cutter::new(plan, Position::begin(0), 1);
+    let mut rng = ChaCha8Rng::seed_from_u64(2);
+    let (mut met, mut shares) = (0, Vec::new());
+    for window in 0..400u64 {
+        let numbers: Vec<f64> = (0..RECORDS).map(|_| -(1.0 - rng.random::<f64>()).ln()).collect();
+        for (offset, number) in (window * RECORDS..).zip(&numbers) {
+            let value = number.to_be_bytes();
+            let record = RecordRef { offset, value: Some(&value), ..RecordRef::default() };
+            cutter.push_number(&record, GroupId::at(0), Some(*number));
+        }
+        let cut = cutter.pop().unwrap();
+        let base = cut.header(Stream::default()).base;
+        let records = cut.messages.iter().flat_map(|(_, message)| decode(&message[1..], base));
+        let number = |record: RecordRef<'_>| record.value.unwrap().try_into().unwrap();
+        let sent: Vec<f64> =
+            records.map(|record| f64::from_be_bytes(number(record.unwrap()))).collect();
+        let mean = |numbers: &[f64]| numbers.iter().sum::<f64>() / numbers.len() as f64;
+        met += u32::from((mean(&sent) / mean(&numbers) - 1.0).abs() <= ERROR);
+        shares.push(sent.len() as f64 / RECORDS as f64);
+    }
+    assert!((370..=392).contains(&met), "{met} of 400");
+    // 1.96^2 / 0.05^2 of an infinite population are 1,537 records; of a thousand, 606.
+    let mean = shares[1..].iter().sum::<f64>() / 399.0;
+    assert!(shares[0] > 0.9 && (0.55..0.67).contains(&mean), "{mean}");
 }
 
 fn rule() -> impl Strategy<Value = Rule> {

@@ -67,6 +67,8 @@ pub enum Engine {
     Torch,
     /// Kafka: windows of a topic, with more records than the network carries
     Kafka,
+    /// Flink: the same topic, averaged by four task managers
+    Flink,
 }
 
 /// The main job's options.
@@ -389,7 +391,7 @@ mod tests {
             ("--engine torch -- --epoch 1ms", "cannot be used with"),
             ("--engine torch --iface eth0", "cannot be used with"),
             ("--engine kafka --seed 2", "cannot be used with '--seed <SEED>'"),
-            ("--engine spark", "torch, kafka"),
+            ("--engine spark", "torch, kafka, flink"),
         ] {
             let refusal = parse(line).err().unwrap_or_else(|| panic!("`{line}` was taken"));
             assert!(refusal.contains(said), "{line}: {refusal}");

@@ -8,6 +8,7 @@ use anyhow::{Context, Result, ensure};
 use kafka_broker::Broker;
 use testbed::{Launch, Options, Process, Profile, Testbed, interrupt};
 
+use super::engine::Engine;
 use super::programs::{self, PARTITIONS, Times, WINDOW_MS};
 use super::receivers::{self, Receivers};
 use super::row::{Cell, Outcome, Processor};
@@ -29,6 +30,8 @@ const RECORD_BYTES: f64 = 15.0;
 const PACKET_BYTES: (f64, f64) = (1_514.0, 1_420.0);
 /// The load before windows are measured: the broker's JVM compiles, and control loops settle.
 const WARM_UP_WINDOWS: i64 = 10;
+/// JVMs of an engine compile for longer.
+const WARM_UP_WINDOWS_OF_ENGINES: i64 = 25;
 /// Windows after those that are measured, so that a record closes the last one.
 const AFTER_WINDOWS: i64 = 1;
 /// The time for the load generator to start.
@@ -223,7 +226,11 @@ fn wire_bytes(value_bytes: u32) -> f64 {
 fn times_and_span(cell: &Cell, now_ms: i64) -> (Times, Span) {
     let length_ms = WINDOW_MS as i64;
     let first = (now_ms + START.as_millis() as i64) / length_ms + 1;
-    let from = first + WARM_UP_WINDOWS;
+    let warm_up = match cell.engine {
+        Engine::Plain => WARM_UP_WINDOWS,
+        Engine::Flink => WARM_UP_WINDOWS_OF_ENGINES,
+    };
+    let from = first + warm_up;
     let to = from + i64::from(cell.seconds) * 1_000 / length_ms;
     let end = to + AFTER_WINDOWS;
     let times = Times { begin_ms: first * length_ms, end_ms: end * length_ms };

@@ -17,8 +17,10 @@ const HEAD: i32 = 84;
 const FOOT: i32 = 44;
 const LABEL: i32 = 16;
 const POINT: i32 = 5;
-const LATENCY: Scale = Scale { from: 180, to: 560, from_ms: 1.0, to_ms: 10_000.0 };
-const EXACT: Scale = Scale { from: 640, to: 920, from_ms: 1.0, to_ms: 1_000.0 };
+const LATENCY: Scale = Scale { from: 180, to: 440, from_ms: 1.0, to_ms: 10_000.0 };
+const EXACT: Scale = Scale { from: 520, to: 700, from_ms: 1.0, to_ms: 1_000.0 };
+/// The bars of goodput.
+const GOODPUT: (i32, i32) = (790, 930);
 
 /// A panel: the schemes of one table.
 pub struct Panel {
@@ -31,12 +33,15 @@ pub struct Panel {
 /// A scheme's results.
 pub struct Mark {
     pub scheme: Scheme,
-    pub msr: Option<f64>,
+    /// MSR or accepted error, in words.
+    pub sampling: Option<String>,
     /// The median; `None` if the scheme doesn't keep up.
     pub latency_ms: Option<f64>,
     pub keeps_up: bool,
     /// The 99th percentile.
     pub exact_ms: Option<f64>,
+    /// The median.
+    pub goodput_mbit_per_s: Option<f64>,
 }
 
 /// A logarithmic scale, from one pixel to another.
@@ -65,8 +70,11 @@ impl Panel {
         let below = HEAD + LINE * self.marks.len() as i32;
         let write = |text: &str, x: i32, y: i32, side: HPos| chart::write(area, text, (x, y), side);
         write_title(area, &self.title, (LABEL, 8))?;
-        write("from a window's end to its answer, median", LATENCY.from, 36, HPos::Left)?;
-        write("exact requests, 99th percentile", EXACT.from, 36, HPos::Left)?;
+        write("window's end to answer, median", LATENCY.from, 36, HPos::Left)?;
+        write("exact requests, p99", EXACT.from, 36, HPos::Left)?;
+        write("goodput, Mbit/s", GOODPUT.0, 36, HPos::Left)?;
+        let goodputs = self.marks.iter().filter_map(|mark| mark.goodput_mbit_per_s);
+        let goodput_max = goodputs.fold(f64::MIN_POSITIVE, f64::max);
         for scale in [&LATENCY, &EXACT] {
             for tick_ms in scale.ticks() {
                 let x = scale.place(tick_ms);
@@ -92,10 +100,17 @@ impl Panel {
             if let Some(ms) = mark.latency_ms {
                 point(&LATENCY, ms)?;
             } else if !mark.keeps_up {
-                write("doesn't keep up", LATENCY.to + 40, top, HPos::Right)?;
+                write("doesn't keep up", LATENCY.to + 30, top, HPos::Right)?;
             }
             if let Some(ms) = mark.exact_ms {
                 point(&EXACT, ms)?;
+            }
+            if let Some(goodput) = mark.goodput_mbit_per_s {
+                let width = f64::from(GOODPUT.1 - GOODPUT.0) * goodput / goodput_max;
+                let to = GOODPUT.0 + width as i32;
+                let bar = [(GOODPUT.0, y - 7), (to, y + 7)];
+                area.draw(&Rectangle::new(bar, mark.color().filled()))?;
+                write(&format!("{goodput:.0}"), to + 6, top, HPos::Left)?;
             }
         }
         Ok(())
@@ -104,8 +119,8 @@ impl Panel {
 
 impl Mark {
     fn label(&self) -> String {
-        let msr = self.msr.map_or_else(String::new, |msr| format!(", MSR {msr}"));
-        format!("{}{msr}", self.scheme.name())
+        let sampling = self.sampling.as_ref().map_or_else(String::new, |text| format!(", {text}"));
+        format!("{}{sampling}", self.scheme.name())
     }
 
     fn color(&self) -> RGBColor {
@@ -161,18 +176,23 @@ mod tests {
 
     #[test]
     fn svg__names_every_scheme() {
-        let mark = |scheme, msr, latency_ms: Option<f64>| Mark {
+        let mark = |scheme, sampling: Option<&str>, latency_ms: Option<f64>| Mark {
             scheme,
-            msr,
+            sampling: sampling.map(str::to_owned),
             latency_ms,
             keeps_up: latency_ms.is_some(),
             exact_ms: Some(20.0),
+            goodput_mbit_per_s: Some(72.0),
         };
-        let marks =
-            vec![mark(Scheme::Atp, Some(0.8), Some(416.0)), mark(Scheme::TcpFull, None, None)];
+        let marks = vec![
+            mark(Scheme::Atp, Some("MSR 0.8"), Some(416.0)),
+            mark(Scheme::TcpFull, None, None),
+        ];
         let panel = Panel { title: "a load".to_owned(), marks, alone_ms: Some(6.8) };
         let svg = svg(&[panel]).unwrap();
-        for text in ["a load", "atp, MSR 0.8", "416 ms", "tcp-full", "keep up", "20 ms", "alone"] {
+        for text in
+            ["a load", "atp, MSR 0.8", "416 ms", "tcp-full", "keep up", "20 ms", "alone", "72"]
+        {
             assert!(svg.contains(text), "{text}: {svg}");
         }
     }

@@ -53,7 +53,7 @@ pub fn main(engine: Engine) -> Result<()> {
         });
         progress.begin(&name);
         let outcome = conditions.measure(cell, &progress)?;
-        progress.say(&format!("{name}: {}", table::describe(&outcome)))?;
+        progress.say(&format!("{name}: {}", table::describe(cell, &outcome)))?;
         rows.add(cell.clone(), outcome)?;
     }
     drop(progress);
@@ -66,6 +66,7 @@ fn cells(engine: Engine) -> Vec<Cell> {
     let cell = |scheme: Option<Scheme>| Cell {
         scheme,
         msr: scheme.filter(|scheme| scheme.samples()).map(|_| MSR),
+        error: None,
         load: LOAD,
         round: 1,
         seconds: SECONDS,

@@ -106,6 +106,7 @@ fn configuration(host: &Host, folder: &Path) -> String {
          taskmanager.memory.jvm-overhead.max: 64m\n\
          parallelism.default: {TASK_MANAGERS}\n\
          execution.buffer-timeout.interval: 10 ms\n\
+         pipeline.auto-watermark-interval: 10 ms\n\
          io.tmp.dirs: {folder}\n"
     )
 }

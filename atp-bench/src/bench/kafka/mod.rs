@@ -53,6 +53,9 @@ pub struct Args {
     #[arg(long, value_delimiter = ',', value_name = "MSR", default_value = "0.5,0.8,0.95",
           value_parser = msr)]
     msrs: Vec<f64>,
+    /// Accepted errors of averages for ATP, as shares of them: cells beside those with an MSR
+    #[arg(long, value_delimiter = ',', value_name = "SHARE", value_parser = accepted_error)]
+    errors: Vec<f64>,
     /// Offered records, as shares of what the receiver's port can carry beside exact traffic
     #[arg(long, value_delimiter = ',', value_name = "SHARE", default_value = "0.5,1.1,1.5",
           value_parser = load)]
@@ -73,9 +76,8 @@ pub struct Args {
     #[arg(long, value_name = "BYTES", default_value = "1000",
           value_parser = clap::value_parser!(u32).range(8..=100_000))]
     value_bytes: u32,
-    /// Program that answers windows at the receiving host. Flink needs a class path in
-    /// ATP_FLINK_CLASS_PATH, with its jars, Kafka's connector and the connector's tests
-    #[arg(long, value_enum, value_name = "ENGINE", default_value_t, hide = true)]
+    /// Program that answers windows at the receiving host
+    #[arg(long, value_enum, value_name = "ENGINE", default_value_t)]
     engine: Engine,
     /// File of results, a line for each cell; cells that are in it aren't measured again [default:
     /// target/bench/kafka.jsonl]
@@ -150,7 +152,7 @@ fn measure(conditions: &Conditions, cells: &[Cell], rows: &mut Rows) -> Result<(
             "{done} of {}: {}: {}; about {:.0} min left",
             missing.len(),
             cell.name(),
-            table::describe(&outcome),
+            table::describe(cell, &outcome),
             (left_s / 60.0).ceil()
         ));
         rows.add(cell.clone(), outcome)?;
@@ -185,6 +187,13 @@ fn load(text: &str) -> Result<f64, String> {
     }
 }
 
+fn accepted_error(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(error) if error > 0.0 && error < 1.0 => Ok(error),
+        _ => Err(format!("`{text}` is not a share above 0 and below 1")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -195,6 +204,7 @@ mod tests {
         for (line, said) in [
             ("--schemes pigeon", "tcp-sample"),
             ("--msrs 0.5,2", "between 0 and 1"),
+            ("--errors 1", "above 0 and below 1"),
             ("--loads 0", "above 0"),
             ("--loads NaN", "above 0"),
             ("--seconds 1", "1 is not in 4..=3600"),

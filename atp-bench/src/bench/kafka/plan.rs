@@ -2,6 +2,7 @@
 
 use super::Args;
 use super::row::Cell;
+use super::scheme::Scheme;
 
 /// All cells, each once and in the order of the tables: of each round, exact traffic alone and then
 /// all schemes.
@@ -11,6 +12,7 @@ pub fn cells(args: &Args) -> Vec<Cell> {
         let cell = |scheme, msr, load| Cell {
             scheme,
             msr,
+            error: None,
             load,
             round,
             seconds: args.seconds,
@@ -25,6 +27,12 @@ pub fn cells(args: &Args) -> Vec<Cell> {
                     true => cells
                         .extend(args.msrs.iter().map(|&msr| cell(Some(scheme), Some(msr), load))),
                     false => cells.push(cell(Some(scheme), None, load)),
+                }
+                if scheme == Scheme::Atp {
+                    cells.extend(args.errors.iter().map(|&error| Cell {
+                        error: Some(error),
+                        ..cell(Some(scheme), None, load)
+                    }));
                 }
             }
         }
@@ -60,7 +68,6 @@ pub fn interleaved(cells: &[Cell]) -> Vec<&Cell> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::scheme::Scheme;
     use super::*;
     use crate::parse_line::parse_line;
 
@@ -89,6 +96,14 @@ mod tests {
             "round 2, load 1.5, atp, MSR 0.5",
         ];
         assert_eq!(names, expected);
+    }
+
+    #[test]
+    fn cells__an_accepted_error_is_for_atp() {
+        let cells = cells_of("--msrs 0.5 --errors 0.02 --loads 1.1 --schemes tcp-sample,atp");
+        let names: Vec<String> = cells.iter().map(Cell::name).collect();
+        let expected = ["tcp-sample, MSR 0.5", "atp, MSR 0.5", "atp, error 2 %"];
+        assert_eq!(names[1..], expected.map(|name| format!("round 1, load 1.1, {name}")));
     }
 
     #[test]

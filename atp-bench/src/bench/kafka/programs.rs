@@ -19,6 +19,8 @@ pub const PARTITIONS: u32 = 4;
 pub const WINDOW_MS: u64 = 1_000;
 pub const TOPIC: &str = "readings";
 pub const BROKER_PORT: u16 = 9_092;
+/// The least rate with an accepted error.
+const ERROR_MSR: f64 = 0.01;
 /// The time for a program to reach the broker, for a group to form, and for a cluster to start.
 const READY_MAX: Duration = Duration::from_secs(120);
 const LOOK_UP: Duration = Duration::from_millis(50);
@@ -67,13 +69,16 @@ fn write_config(cell: &Cell, testbed: &Testbed, peers: &[SocketAddr]) -> Result<
             format!("daemon = false\nrate_max_bytes_per_s = {rate}")
         }
     };
-    let msr = cell.msr.context("a cell of ATP without an MSR")?;
+    let msr = cell.msr.unwrap_or(ERROR_MSR);
+    let accepted = cell.error.map_or_else(String::new, |error| {
+        format!("[sampling.accepted]\nerror = {error}\nnumber = {{ f64_at = 0 }}\n")
+    });
     let peers: Vec<String> = peers.iter().map(ToString::to_string).collect();
     let text = format!(
         "peer = {peers:?}\n\
          [kafka]\nbrokers = \"{}:{BROKER_PORT}\"\ngroup = \"bridge\"\ntopics = [\"{TOPIC}\"]\n\
          [window]\nlength = \"{WINDOW_MS}ms\"\n\
-         [sampling]\nmsr = {msr}\n\
+         [sampling]\nmsr = {msr}\n{accepted}\
          [atp]\n{daemon}\n",
         broker.ipv4
     );

@@ -1,7 +1,7 @@
 //! The results of a scheme over its rounds.
 
 use super::figure::{Figure, percentiles};
-use super::row::Outcome;
+use super::row::{Cell, Outcome};
 
 /// Medians over the rounds that have results.
 pub struct Rounds {
@@ -11,6 +11,7 @@ pub struct Rounds {
     pub latency_ms: (Option<Figure>, Option<Figure>),
     /// The share of the records that arrived, of all rounds together.
     pub arrived: f64,
+    pub goodput_bytes_per_s: Option<Figure>,
     pub count_error: Option<Figure>,
     pub mean_error: Option<Figure>,
     pub records_per_processor_s: Option<Figure>,
@@ -23,7 +24,8 @@ pub struct Rounds {
 }
 
 impl Rounds {
-    pub fn new(outcomes: &[&Outcome]) -> Rounds {
+    /// `outcomes`: those of this cell's rounds.
+    pub fn new(cell: &Cell, outcomes: &[&Outcome]) -> Rounds {
         let good: Vec<&Outcome> =
             outcomes.iter().copied().filter(|outcome| outcome.failed.is_none()).collect();
         let over = |value: &dyn Fn(&Outcome) -> Option<f64>| {
@@ -39,6 +41,7 @@ impl Rounds {
             keeps_up: good.iter().all(|outcome| outcome.keeps_up()),
             latency_ms: both(&|outcome| &outcome.latency_ms),
             arrived: sum(|outcome| outcome.received) / sum(|outcome| outcome.records).max(1.0),
+            goodput_bytes_per_s: over(&|outcome| outcome.goodput_bytes_per_s(cell)),
             count_error: over(&|outcome| answered(outcome, outcome.count_error)),
             mean_error: over(&|outcome| answered(outcome, outcome.mean_error)),
             records_per_processor_s: over(&Outcome::records_per_processor_s),
@@ -96,13 +99,14 @@ fn remarks(outcomes: &[&Outcome]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::row::tests::outcome;
+    use super::super::row::tests::{cell, outcome};
+    use super::super::scheme::Scheme;
     use super::*;
 
     #[test]
     fn rounds__medians_of_each_round_s_percentiles() {
         let (first, second, third) = (outcome(1.0), outcome(101.0), outcome(11.0));
-        let rounds = Rounds::new(&[&first, &second, &third]);
+        let rounds = Rounds::new(&cell(Scheme::Atp, Some(0.8), 1), &[&first, &second, &third]);
         let text = |figure: Option<Figure>| figure.unwrap().text(|ms| format!("{ms:.0}"), " ms");
         assert_eq!(text(rounds.latency_ms.0), "60 ms\n50-150");
         assert_eq!(text(rounds.latency_ms.1), "109 ms\n99-199");

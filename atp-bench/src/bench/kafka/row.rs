@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::super::rows;
 use super::engine::Engine;
+use super::programs::{PARTITIONS, WINDOW_MS};
 use super::scheme::Scheme;
 
 /// The version of the benchmark. Raise it when the network or the load changes: rows of older
@@ -22,8 +23,11 @@ const BEHIND_MS_MAX: f64 = 500.0;
 pub struct Cell {
     /// None: exact traffic alone.
     pub scheme: Option<Scheme>,
-    /// None where no record may be missing.
+    /// None where no record may be missing, and with an accepted error.
     pub msr: Option<f64>,
+    /// The error that is accepted of averages, as a share of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<f64>,
     /// The offered records as a share of what the port can carry beside the exact traffic.
     pub load: f64,
     pub round: u32,
@@ -125,8 +129,14 @@ impl Cell {
         let Some(scheme) = self.scheme else {
             return format!("round {}, exact traffic alone", self.round);
         };
-        let msr = self.msr.map_or_else(String::new, |msr| format!(", MSR {msr}"));
-        format!("round {}, load {}, {}{msr}", self.round, self.load, scheme.name())
+        let sampling = self.sampling().map_or_else(String::new, |text| format!(", {text}"));
+        format!("round {}, load {}, {}{sampling}", self.round, self.load, scheme.name())
+    }
+
+    /// MSR or accepted error, in words.
+    pub fn sampling(&self) -> Option<String> {
+        let error = self.error.map(|error| format!("error {:.0} %", 100.0 * error));
+        error.or(self.msr.map(|msr| format!("MSR {msr}")))
     }
 
     /// The rate of the ports and NICs of all hosts but the receiver.
@@ -170,6 +180,14 @@ impl Outcome {
         self.behind_ms_max > BEHIND_MS_MAX
     }
 
+    /// Bytes of records' values per second that answers are about, at the pace of answers.
+    pub fn goodput_bytes_per_s(&self, cell: &Cell) -> Option<f64> {
+        let bytes = self.received as f64 * f64::from(cell.value_bytes);
+        let seconds = self.answered as f64 / f64::from(PARTITIONS) * WINDOW_MS as f64 / 1e3;
+        let pace = 1.0 + self.lag_growth.max(0.0);
+        (self.answered > 0).then(|| bytes / seconds / pace)
+    }
+
     pub fn records_per_processor_s(&self) -> Option<f64> {
         let processor_s = self.processor_s.all();
         (processor_s > 0.0).then(|| self.processed as f64 / processor_s)
@@ -186,6 +204,7 @@ pub mod tests {
         Cell {
             scheme: Some(scheme),
             msr,
+            error: None,
             load,
             round,
             seconds,

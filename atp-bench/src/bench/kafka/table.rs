@@ -10,17 +10,17 @@ use super::programs::PARTITIONS;
 use super::rounds::Rounds;
 use super::row::{Cell, Outcome, Rows};
 
-const COLUMNS: usize = 13;
+const COLUMNS: usize = 14;
 
 /// One line about an outcome.
-pub fn describe(outcome: &Outcome) -> String {
+pub fn describe(cell: &Cell, outcome: &Outcome) -> String {
     if let Some(sentence) = &outcome.failed {
         return format!("failed: {sentence}");
     }
     if outcome.windows == 0 {
         return format!("{} exact requests", outcome.exact_ms.len());
     }
-    let rounds = Rounds::new(&[outcome]);
+    let rounds = Rounds::new(cell, &[outcome]);
     let latency = match (rounds.keeps_up, rounds.latency_ms.0) {
         (true, Some(p50)) => format!("answers after {:.0} ms", p50.median),
         (true, None) => "few answers".to_owned(),
@@ -45,7 +45,8 @@ pub fn print(cells: &[Cell], rows: &Rows) {
         "\n{PARTITIONS} partitions, windows of 1 s of event time. Of several rounds, the medians, \
          with their ranges below. The load is a share of what the receiver's port can carry beside \
          exact traffic, which uses {:.0} % of it. Latency: from the end of a window to its answer \
-         at the receiver; +0.1 s/s: it grows by 0.1 s each second. Records/CPU s: records that \
+         at the receiver; +0.1 s/s: it grows by 0.1 s each second. Goodput: bytes of the values that \
+         answers are about, at the pace of answers. Records/CPU s: records that \
          arrived per second of processor time of the bridge, the receiver and the daemons. Port: \
          the share of its rate that it sent. Idle: the share of the processors' time without work; \
          near 0 %, they were the limit.",
@@ -103,22 +104,22 @@ impl Group<'_> {
 
     fn table(&self) -> comfy_table::Table {
         let line = |(cell, outcomes): &(&Cell, Vec<&Outcome>)| {
-            let msr = cell.msr.map_or_else(String::new, |msr| msr.to_string());
             let name = cell.scheme.map_or("", super::scheme::Scheme::name);
-            self.line(name, msr, &Rounds::new(outcomes))
+            let sampling = cell.sampling().unwrap_or_default();
+            self.line(name, sampling, &Rounds::new(cell, outcomes))
         };
-        let alone = (!self.alone.is_empty()).then(|| {
-            let mut line =
-                self.line("exact traffic alone", String::new(), &Rounds::new(&self.alone));
-            line[1..8].fill(String::new());
+        let alone = self.alone_rounds().map(|rounds| {
+            let mut line = self.line("exact traffic alone", String::new(), &rounds);
+            line[1..9].fill(String::new());
             line
         });
         let header = [
             "scheme",
-            "MSR",
+            "sampling",
             "latency p50",
             "latency p99",
             "arrived",
+            "goodput",
             "count off by",
             "mean off by",
             "records/CPU s",
@@ -131,16 +132,17 @@ impl Group<'_> {
         table(header, 1, self.rows.iter().map(line).chain(alone))
     }
 
-    fn line(&self, name: &str, msr: String, rounds: &Rounds) -> [String; COLUMNS] {
+    fn line(&self, name: &str, sampling: String, rounds: &Rounds) -> [String; COLUMNS] {
         let latency = |figure: Option<Figure>| ms(figure.filter(|_| rounds.keeps_up));
         let port_bytes_per_s = self.rate_bits_per_s as f64 / 8.0;
         let thousands = |value: f64| format!("{:.0}", value / 1e3);
         [
             name.to_owned(),
-            msr,
+            sampling,
             latency(rounds.latency_ms.0),
             latency(rounds.latency_ms.1),
             format!("{:.1} %", 100.0 * rounds.arrived),
+            text(rounds.goodput_bytes_per_s, |bytes| format!("{:.1}", megabits(bytes)), " Mbit/s"),
             percent(rounds.count_error, 1.0, 2),
             percent(rounds.mean_error, 1.0, 2),
             text(rounds.records_per_processor_s, thousands, " k"),
@@ -152,21 +154,33 @@ impl Group<'_> {
         ]
     }
 
+    /// The rounds of exact traffic alone.
+    fn alone_rounds(&self) -> Option<Rounds> {
+        let (cell, _) = self.rows.first().filter(|_| !self.alone.is_empty())?;
+        Some(Rounds::new(cell, &self.alone))
+    }
+
     fn panel(&self) -> Panel {
         let mark = |(cell, outcomes): &(&Cell, Vec<&Outcome>)| {
-            let rounds = Rounds::new(outcomes);
+            let rounds = Rounds::new(cell, outcomes);
             let latency = rounds.latency_ms.0.filter(|_| rounds.keeps_up);
             Some(Mark {
                 scheme: cell.scheme?,
-                msr: cell.msr,
+                sampling: cell.sampling(),
                 latency_ms: latency.map(|latency| latency.median),
                 keeps_up: rounds.keeps_up,
                 exact_ms: rounds.exact_ms.1.map(|exact| exact.median),
+                goodput_mbit_per_s: rounds.goodput_bytes_per_s.map(|g| megabits(g.median)),
             })
         };
-        let alone_ms = Rounds::new(&self.alone).exact_ms.1.map(|alone| alone.median);
+        let alone_ms = self.alone_rounds().and_then(|rounds| rounds.exact_ms.1);
+        let alone_ms = alone_ms.map(|alone| alone.median);
         Panel { title: self.title(), marks: self.rows.iter().filter_map(mark).collect(), alone_ms }
     }
+}
+
+fn megabits(bytes_per_s: f64) -> f64 {
+    8.0 * bytes_per_s / 1e6
 }
 
 fn text(figure: Option<Figure>, number: impl Fn(f64) -> String, unit: &str) -> String {
@@ -206,7 +220,7 @@ mod tests {
     fn table__medians_of_rounds_with_their_ranges() {
         let atp = |round| cell(Scheme::Atp, Some(0.8), round);
         let lines = printed(&[(atp(1), outcome(1.0)), (atp(2), outcome(101.0))]);
-        let line = "│ atp 0.8 100 ms 149 ms 80.0 % 0.00 % 0.00 % 1 k 80 % 25 % 2.0 ms 2.0 ms │";
+        let line = "│ atp MSR 0.8 100 ms 149 ms 80.0 % 0.0 Mbit/s 0.00 % 0.00 % 1 k 80 % 25 % 2.0 ms 2.0 ms │";
         assert_eq!(lines[3], line);
         let ranges = "│ 50-150 99-199 │";
         assert_eq!(lines[4], ranges);
@@ -216,7 +230,7 @@ mod tests {
     fn table__no_latency_of_a_scheme_that_falls_behind() {
         let behind = Outcome { lag_growth: 0.25, answered: 90, ..outcome(1.0) };
         let lines = printed(&[(cell(Scheme::TcpFull, None, 1), behind)]);
-        let figures = "│ tcp-full 80.0 % 0.00 % 0.00 % 1 k 80 % 25 % 2.0 ms 2.0 ms ";
+        let figures = "│ tcp-full 80.0 % 0.0 Mbit/s 0.00 % 0.00 % 1 k 80 % 25 % 2.0 ms 2.0 ms ";
         let remark = "doesn't keep up: +0.25 s/s, 90 of 100 answers │";
         assert_eq!(lines[3], format!("{figures}{remark}"));
     }

@@ -1,5 +1,6 @@
 //! The configuration files: strict TOML, whose errors name the file and the line.
 
+mod accepted;
 mod atp;
 mod kafka;
 mod receive;
@@ -7,6 +8,7 @@ mod security;
 mod send;
 mod types;
 
+pub use accepted::NumberConfig;
 pub use atp::{AtpReceive, AtpSend};
 pub use kafka::{SourceKafka, Start, TargetKafka};
 pub use receive::ReceiveConfig;
@@ -76,7 +78,7 @@ mod tests {
             (
                 "msr = 0.8",
                 "mrs = 0.8",
-                ":10: unknown field `mrs`, expected one of `msr`, `msr_max`, `groups`",
+                ":10: unknown field `mrs`, expected one of `msr`, `msr_max`, `accepted`, `groups`",
             ),
             ("records = 1000", "records = 0", ":8: 0 isn't allowed: give at least 1"),
             (

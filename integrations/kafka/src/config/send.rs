@@ -1,7 +1,9 @@
 //! The configuration of `atp-kafka send`.
 
-use super::{AtpSend, Bytes, Check, Msr, Peers, Positive, SourceKafka, Span};
-use approx_windows::{Group, Limits, OutboxError, Peer, Rule, Sampling};
+use super::{
+    AtpSend, Bytes, Check, Msr, Peers, Positive, SourceKafka, Span, accepted::AcceptedConfig,
+};
+use approx_windows::{Group, Limits, Peer, Rule, Sampling};
 use serde::Deserialize;
 use std::{net::SocketAddr, time::Duration};
 
@@ -45,6 +47,8 @@ pub struct SamplingConfig {
     pub msr: Msr,
     /// The share that is sent while there is room, for groups with a lower rate.
     pub msr_max: Option<Msr>,
+    /// As many records are sent as this error of averages needs, and the rates at least.
+    pub accepted: Option<AcceptedConfig>,
     /// The groups. The first that takes a record has it.
     #[serde(default)]
     pub groups: Vec<GroupConfig>,
@@ -112,12 +116,19 @@ impl SendConfig {
     /// The groups as the transport has them: those of the file, then the rest.
     ///
     /// # Errors
-    /// There are too many.
-    pub fn sampling(&self) -> Result<Sampling, OutboxError> {
+    /// A sentence: there are too many, or the accepted error is none.
+    pub fn sampling(&self) -> Result<Sampling, String> {
         let group = |group: &GroupConfig| Group { name: group.name.clone(), msr: group.msr.0 };
         let rest = Group { name: REST.to_owned(), msr: self.sampling.msr.0 };
         let groups = self.sampling.groups.iter().map(group).chain([rest]).collect();
-        Sampling::new(groups)?.up_to(self.sampling.msr_max.map_or(0.0, |msr| msr.0))
+        let sampling = Sampling::new(groups)
+            .and_then(|groups| groups.up_to(self.sampling.msr_max.map_or(0.0, |msr| msr.0)))
+            .map_err(|error| error.to_string())?;
+        let accepted = self.sampling.accepted.as_ref().map(AcceptedConfig::accepted).transpose()?;
+        Ok(match accepted {
+            Some(accepted) => sampling.accepting(accepted),
+            None => sampling,
+        })
     }
 
     /// The receivers.
@@ -156,7 +167,7 @@ impl Check for SendConfig {
         if self.peer.0.is_empty() {
             return Err("`peer` names no receiver".to_owned());
         }
-        self.sampling().map_err(|error| error.to_string())?;
+        self.sampling()?;
         let mut names = vec![REST, "exact"];
         for group in &self.sampling.groups {
             group.check()?;

@@ -22,6 +22,22 @@ impl TryFrom<f64> for Msr {
     }
 }
 
+/// A share above 0 and below 1.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(try_from = "f64")]
+pub struct Share(pub f64);
+
+impl TryFrom<f64> for Share {
+    type Error = String;
+
+    fn try_from(share: f64) -> Result<Self, String> {
+        match share > 0.0 && share < 1.0 {
+            true => Ok(Self(share)),
+            false => Err(format!("{share} isn't above 0 and below 1")),
+        }
+    }
+}
+
 /// One text, or a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peers(pub Vec<String>);

@@ -10,7 +10,7 @@ use prometheus_client::registry::{Registry, Unit};
 use std::collections::BTreeMap;
 
 /// A partition's counters.
-const TOTALS: [TotalOf<Counts>; 7] = [
+const TOTALS: [TotalOf<Counts>; 8] = [
     ("records", "Records that were read", |counts| counts.records),
     ("windows_closed", "Windows that were closed", |counts| counts.windows),
     ("windows_confirmed", "Windows that the receiver has stored", |counts| counts.confirmed),
@@ -20,6 +20,9 @@ const TOTALS: [TotalOf<Counts>; 7] = [
     }),
     ("untimed_records", "Records whose event time is missing or wrong, sent exactly", |counts| {
         counts.untimed
+    }),
+    ("unnumbered_records", "Records without the number of the accepted error", |counts| {
+        counts.unnumbered
     }),
     ("failures", "Attempts to send windows that failed", |counts| counts.failures),
 ];

@@ -24,8 +24,8 @@ pub struct Cutting {
     pub idle: Duration,
 }
 
-/// The shortest time between two lines about wrong event times.
-const UNTIMED_LOG: Duration = Duration::from_secs(10);
+/// The shortest time between two lines about records that lack something.
+const LACK_LOG: Duration = Duration::from_secs(10);
 
 /// Counters of a partition, since the process began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,6 +42,8 @@ pub struct Counts {
     pub refused: u64,
     /// Records whose event time is missing or wrong.
     pub untimed: u64,
+    /// Records without the number whose average has an accepted error.
+    pub unnumbered: u64,
     /// Attempts to send that failed.
     pub failures: u64,
 }
@@ -70,6 +72,7 @@ pub struct Partition {
     /// The times from the close of windows to their confirmation.
     times: Histogram,
     logged_untimed: Option<Instant>,
+    logged_unnumbered: Option<Instant>,
     /// The offset that is read next.
     next: u64,
     /// Since when the consumer has paused it.
@@ -135,6 +138,7 @@ impl Partition {
             last_confirmation: Instant::now(),
             times,
             logged_untimed: None,
+            logged_unnumbered: None,
             next: begun.offset,
             paused: None,
             end: None,
@@ -233,8 +237,9 @@ impl Partition {
         self.unconfirmed.is_empty() && !self.cutter.as_ref().is_some_and(Cutter::has_open)
     }
 
-    /// Takes the next record. One that was read before is ignored.
-    pub fn push(&mut self, record: &RecordRef<'_>, group: GroupId) {
+    /// Takes the next record, and its number if an error is accepted. A record that was read before
+    /// is ignored.
+    pub fn push(&mut self, record: &RecordRef<'_>, group: GroupId, number: Option<f64>) {
         if record.offset < self.next {
             return;
         }
@@ -242,7 +247,7 @@ impl Partition {
         let new = || Cutter::new(cutting.plan.clone(), *begun, rand::random());
         let cutter = self.cutter.get_or_insert_with(new);
         cutter.set_room(room.share());
-        cutter.push(record, group);
+        cutter.push_number(record, group, number);
         self.counts.records += 1;
         self.next = record.offset + 1;
         self.last_record = Instant::now();
@@ -252,10 +257,9 @@ impl Partition {
     /// Notes a record whose event time is missing or wrong.
     pub fn note_untimed(&mut self, offset: u64) {
         self.counts.untimed += 1;
-        if self.logged_untimed.is_some_and(|logged| logged.elapsed() < UNTIMED_LOG) {
+        if !is_due(&mut self.logged_untimed) {
             return;
         }
-        self.logged_untimed = Some(Instant::now());
         tracing::warn!(
             stream = %self.stream,
             offset,
@@ -263,6 +267,20 @@ impl Partition {
             "a record without an event time, or with one of the future: it is sent exactly, in \
              the window that is open"
         );
+    }
+
+    /// Notes a record without the number whose average has an accepted error.
+    pub fn note_unnumbered(&mut self, offset: u64) {
+        self.counts.unnumbered += 1;
+        if is_due(&mut self.logged_unnumbered) {
+            tracing::warn!(
+                stream = %self.stream,
+                offset,
+                unnumbered = self.counts.unnumbered,
+                "a record without the `number` of [sampling.accepted]: it has no part in the \
+                 average, and a group without any number is sent whole"
+            );
+        }
     }
 
     /// Whether the consumer has paused it.
@@ -377,4 +395,13 @@ impl Partition {
         }
         Ok(())
     }
+}
+
+/// Whether a line is due, and notes that it is logged.
+fn is_due(logged: &mut Option<Instant>) -> bool {
+    let is_due = logged.is_none_or(|logged| logged.elapsed() >= LACK_LOG);
+    if is_due {
+        *logged = Some(Instant::now());
+    }
+    is_due
 }

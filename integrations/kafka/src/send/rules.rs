@@ -1,6 +1,6 @@
 //! The group of a record: by a header, or by its key.
 
-use crate::config::{GroupConfig, SendConfig};
+use crate::config::{GroupConfig, NumberConfig, SendConfig};
 use approx_windows::{GroupId, RecordRef};
 
 /// Event times beyond this many milliseconds from now are wrong: they would close all windows.
@@ -11,6 +11,8 @@ const FUTURE_MS_MAX: i64 = 24 * 3_600_000;
 pub struct Rules {
     groups: Vec<GroupConfig>,
     needs_time: bool,
+    /// The number whose average has an accepted error.
+    number: Option<NumberConfig>,
 }
 
 /// The reason why a record is sent exactly, whatever its group.
@@ -26,7 +28,18 @@ impl Rules {
     /// The rules of a configuration.
     pub fn new(config: &SendConfig) -> Self {
         let needs_time = matches!(config.window.rule(), approx_windows::Rule::Time { .. });
-        Self { groups: config.sampling.groups.clone(), needs_time }
+        let number = config.sampling.accepted.as_ref().map(|accepted| accepted.number.clone());
+        Self { groups: config.sampling.groups.clone(), needs_time, number }
+    }
+
+    /// The number of a record of this group.
+    pub fn number(&self, record: &RecordRef<'_>, group: GroupId) -> Number {
+        match (&self.number, record.value) {
+            (Some(number), Some(value)) if group != GroupId::EXACT => {
+                number.of(value).map_or(Number::Missing, Number::Is)
+            }
+            _ => Number::NotNeeded,
+        }
     }
 
     /// The group of a record, and whether the record is an exception. A wrong event time is
@@ -43,6 +56,17 @@ impl Rules {
         let index = self.groups.iter().position(|group| takes(group, record));
         (GroupId::at(index.unwrap_or(self.groups.len())), None)
     }
+}
+
+/// A record's part in an average with an accepted error.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Number {
+    /// No error is accepted, or the record is sent anyway.
+    NotNeeded,
+    /// The record has none.
+    Missing,
+    /// The number.
+    Is(f64),
 }
 
 fn takes(group: &GroupConfig, record: &RecordRef<'_>) -> bool {
@@ -99,11 +123,26 @@ mod tests {
         assert_eq!(group(&other), (GroupId::at(2), None));
         let tombstone = RecordRef { value: None, ..record.clone() };
         assert_eq!(group(&tombstone), (GroupId::EXACT, Some(Exact::Tombstone)));
+        assert_eq!(rules.number(&record, GroupId::at(0)), Number::NotNeeded);
         for timestamp_ms in [None, Some(-5), Some(i64::MAX)] {
             let mut wrong = RecordRef { timestamp_ms, ..record.clone() };
             let found = rules.group(6_000, &mut wrong);
             assert_eq!(found, (GroupId::EXACT, Some(Exact::WrongTime)));
             assert_eq!(wrong.timestamp_ms, None);
         }
+    }
+    #[test]
+    fn number__of_records_that_may_be_left_out() {
+        let accepted = "[sampling.accepted]\nerror = 0.02\nnumber = \"/t\"";
+        let text = CONFIG.replace(
+            "[[sampling.groups]]\n        name = \"a",
+            &format!("{accepted}\n[[sampling.groups]]\n        name = \"a"),
+        );
+        let rules = Rules::new(&toml::from_str(&text).unwrap());
+        let record = RecordRef { value: Some(br#"{"t": 2}"#), ..RecordRef::default() };
+        assert_eq!(rules.number(&record, GroupId::at(2)), Number::Is(2.0));
+        assert_eq!(rules.number(&record, GroupId::EXACT), Number::NotNeeded);
+        let other = RecordRef { value: Some(b"{}"), ..record };
+        assert_eq!(rules.number(&other, GroupId::at(2)), Number::Missing);
     }
 }

@@ -7,7 +7,7 @@ use super::{
     metrics,
     partition::{Cutting, Partition},
     records::record,
-    rules::{Exact, Rules},
+    rules::{Exact, Number, Rules},
 };
 use crate::{
     client::{TIMEOUT, cluster_id, partitions, patiently, wrong_properties},
@@ -57,7 +57,7 @@ pub struct Options {
 /// # Errors
 /// One sentence: the brokers, the topics or the receiver can't be used, or failed for too long.
 pub fn run(config: &SendConfig, options: Options) -> Result<()> {
-    let sampling = config.sampling()?;
+    let sampling = config.sampling().map_err(anyhow::Error::msg)?;
     let (rule, limits) = (config.window.rule(), config.window.limits());
     let plan = Plan { rule, limits, sampling: sampling.clone() };
     let cutting = Cutting { plan, idle: config.window.idle() };
@@ -182,7 +182,15 @@ impl Sending {
         if exact == Some(Exact::WrongTime) {
             partition.note_untimed(record.offset);
         }
-        partition.push(&record, group);
+        let number = match self.rules.number(&record, group) {
+            Number::Is(number) => Some(number),
+            Number::NotNeeded => None,
+            Number::Missing => {
+                partition.note_unnumbered(record.offset);
+                None
+            }
+        };
+        partition.push(&record, group, number);
         partition.bytes().saturating_sub(before) as u64
     }
 

@@ -69,6 +69,16 @@ fn read__refuses_a_wrong_file_in_one_sentence() -> Result<()> {
             &format!("msr = 0.5\n{group}header = \"\"\n"),
             "FILE: group `a` has an empty `header`",
         ),
+        (
+            "msr = 0.5\n",
+            "msr = 0.5\n[sampling.accepted]\nerror = 2.0\nnumber = \"/t\"\n",
+            "FILE:7: 2 isn't above 0 and below 1",
+        ),
+        (
+            "msr = 0.5\n",
+            "msr = 0.5\n[sampling.accepted]\nerror = 0.02\nnumber = \"t\"\n",
+            "FILE: `number` of [sampling.accepted] is no JSON pointer: write \"/t\"",
+        ),
         ("[window]", "[windows]", "FILE:2: unknown field `windows`, expected one of"),
         ("peer = ", "metrics = \"9465\"\npeer = ", "FILE:1: invalid socket address syntax"),
         ("[window]", "[window", "FILE:2: "),

@@ -27,6 +27,45 @@ pub fn config(
     Ok(path)
 }
 
+/// The numbers of a window are 1 and 3 in turn, with the variance 1, but for the last, 100 and 300.
+#[test]
+fn send__as_many_records_as_an_accepted_error_needs() -> Result<()> {
+    const RECORDS: u64 = 4_000;
+    let folder = tempfile::tempdir()?;
+    let cluster = Cluster::new("readings", 1)?;
+    let value = |index: u64| match index {
+        0..3_500 => format!(r#"{{"t": {}}}"#, 1 + 2 * (index % 2)),
+        3_500..3_600 => r#"{"u": 7}"#.to_owned(),
+        _ => format!(r#"{{"t": {}}}"#, if index % 40 == 0 { 300.0 } else { 1.0 }),
+    };
+    let values: Vec<String> = (0..RECORDS).map(value).collect();
+    let values = values.iter().map(String::as_bytes);
+    let records: Vec<Sent<'_>> =
+        values.map(|value| Sent { value: Some(value), ..Sent::default() }).collect();
+    cluster.produce("readings", &records)?;
+    let receiving = Receiving::at_own_address()?;
+    let sections = "[window]\nrecords = 1000\n[sampling]\nmsr = 0.1\n\
+                    [sampling.accepted]\nerror = 0.05\nnumber = \"/t\"\n";
+    let path = config(folder.path(), &cluster, &receiving.address.to_string(), sections)?;
+    let path = path.to_str().unwrap();
+    let mut bridge = Bridge::start(folder.path(), "send", &["send", path, "--until-end"])?;
+    bridge.wait()?;
+    assert_eq!(bridge.log().matches("a record without the `number`").count(), 1);
+    let (seen, _) = receiving.end()?;
+    assert!(seen.short.is_empty(), "{:?}", seen.short);
+    let sent: Vec<u64> = seen.windows.iter().map(|window| window.groups[1].sent).collect();
+    // 0.05 of 2, with Student's quantile of 1.97: sqrt(1/280 - 1/1000) is 0.1 / 1.97.
+    const NEEDED: u64 = 280;
+    assert_eq!(sent.len(), 4);
+    // The first window can't be known. The second one draws as the first one needed, each record
+    // with that probability: at most 6 deviations of 14.2 more than needed, but for two runs in a
+    // billion.
+    assert!(sent[0] > 900 && (NEEDED..=NEEDED + 86).contains(&sent[1]), "{sent:?}");
+    // Rare large numbers need more than the window before.
+    assert!(sent[3] > 800, "{sent:?}");
+    Ok(())
+}
+
 #[test]
 fn send__each_record_is_received_or_known_to_be_lost() -> Result<()> {
     let folder = tempfile::tempdir()?;
