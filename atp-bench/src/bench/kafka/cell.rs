@@ -9,9 +9,9 @@ use kafka_broker::Broker;
 use testbed::{Launch, Options, Process, Profile, Testbed, interrupt};
 
 use super::engine::Engine;
-use super::programs::{self, PARTITIONS, Times, WINDOW_MS};
+use super::programs::{self, Times};
 use super::receivers::{self, Receivers};
-use super::row::{Cell, Outcome, Processor};
+use super::row::{Cell, Outcome, PARTITIONS, Processor, WINDOW_MS};
 use super::scheme::Scheme;
 use super::summary::Span;
 use crate::job::clock;

@@ -9,8 +9,8 @@ use std::process::Command;
 use anyhow::{Context, Result};
 use testbed::{Host, Process, Testbed};
 
-use super::programs::{self, BROKER_PORT, PARTITIONS, TOPIC, WINDOW_MS};
-use super::row::Cell;
+use super::programs::{self, BROKER_PORT, TOPIC};
+use super::row::{Cell, PARTITIONS, WINDOW_MS};
 use super::scheme::Scheme;
 use crate::installed;
 

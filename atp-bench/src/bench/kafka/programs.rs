@@ -10,13 +10,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use testbed::{Host, Process, Testbed, interrupt};
 
-use super::row::Cell;
+use super::row::{Cell, PARTITIONS, WINDOW_MS};
 use super::scheme::Scheme;
 use super::summary::Line;
 use crate::installed;
 
-pub const PARTITIONS: u32 = 4;
-pub const WINDOW_MS: u64 = 1_000;
 pub const TOPIC: &str = "readings";
 pub const BROKER_PORT: u16 = 9_092;
 /// The least rate with an accepted error.

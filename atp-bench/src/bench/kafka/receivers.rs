@@ -7,10 +7,8 @@ use testbed::{Process, Testbed};
 
 use super::engine::Engine;
 use super::flink;
-use super::programs::{
-    PARTITIONS, WINDOW_MS, lines, load, require_running, start_bridge, topic_share, wait_until,
-};
-use super::row::Cell;
+use super::programs::{lines, load, require_running, start_bridge, topic_share, wait_until};
+use super::row::{Cell, PARTITIONS, WINDOW_MS};
 use super::scheme::Scheme;
 use super::summary::Line;
 use crate::installed;

@@ -6,9 +6,8 @@ use super::super::table;
 use super::cell::EXACT_LOAD;
 use super::chart::{Mark, Panel};
 use super::figure::Figure;
-use super::programs::PARTITIONS;
 use super::rounds::Rounds;
-use super::row::{Cell, Outcome, Rows};
+use super::row::{Cell, Outcome, PARTITIONS, Rows};
 
 const COLUMNS: usize = 14;
 

@@ -35,7 +35,7 @@ pub enum NumberConfig {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct F64At {
-    /// Its first byte.
+    /// The first of the eight bytes.
     pub f64_at: usize,
 }
 
