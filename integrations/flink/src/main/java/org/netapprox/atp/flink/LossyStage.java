@@ -29,7 +29,8 @@ import org.apache.flink.util.function.SerializableFunction;
  *
  * <p>All records of a key go to one address. Windows by event time are aligned: the second job's
  * watermark passes a window once all writers of the first job have sent it. Submit both jobs; each
- * waits for the other.
+ * waits for the other. If the first job makes checkpoints, records leave once one has them: see
+ * {@link #holdUntilCheckpoint}.
  *
  * @param <T> the type of the records
  */

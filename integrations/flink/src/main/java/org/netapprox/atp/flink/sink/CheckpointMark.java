@@ -17,8 +17,11 @@ import org.apache.flink.core.memory.DataOutputSerializer;
 @Internal
 public record CheckpointMark(String writer, long number) {
     /** The bytes of marks. */
-    static final class Serializer implements SimpleVersionedSerializer<CheckpointMark> {
+    public static final class Serializer implements SimpleVersionedSerializer<CheckpointMark> {
         private static final int VERSION = 1;
+
+        /** For {@link org.netapprox.atp.flink.AtpSink}. */
+        public Serializer() {}
 
         @Override
         public int getVersion() {

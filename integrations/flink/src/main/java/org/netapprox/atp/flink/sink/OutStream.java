@@ -46,16 +46,22 @@ final class OutStream implements AutoCloseable {
         this.hasBegun = hasBegun || options.beginsAll();
     }
 
-    /** A new stream of a writer with this {@link StreamId#origin}. */
-    static OutStream create(SinkOptions<?> options, String origin, int subtask, int peer) {
-        StreamLog log = new StreamLog(options.lengthMs(), options.holds());
+    /**
+     * A new stream of a writer.
+     *
+     * @param holds whether its steps wait for a checkpoint
+     * @param origin the {@link StreamId#origin} of the writer
+     */
+    static OutStream create(
+            SinkOptions<?> options, boolean holds, String origin, int subtask, int peer) {
+        StreamLog log = new StreamLog(options.lengthMs(), holds);
         StreamId id = StreamId.create(options, origin, subtask, peer);
         return new OutStream(options, id, log, BEGIN, false);
     }
 
     /** The stream of a checkpoint. Nothing is sent before {@link #send}. */
-    static OutStream restore(SinkOptions<?> options, StreamState state) {
-        StreamLog log = StreamLog.restore(options.lengthMs(), options.holds(), state);
+    static OutStream restore(SinkOptions<?> options, boolean holds, StreamState state) {
+        StreamLog log = StreamLog.restore(options.lengthMs(), holds, state);
         return new OutStream(options, state.id(), log, state.position(), state.hasBegun());
     }
 
@@ -145,7 +151,8 @@ final class OutStream implements AutoCloseable {
                 throw new IOException(
                         "the sink's stream " + id + " holds more than " + options.logBytesMax()
                                 + " bytes of open windows and of records without a checkpoint:"
-                                + " make checkpoints more often, or raise logBytesMax");
+                                + " make checkpoints more often, raise logBytesMax, or choose"
+                                + " holdUntilCheckpoint(false)");
             }
             if (unconfirmed == 0) {
                 // Records of open windows alone fill the log, and their watermark may be behind

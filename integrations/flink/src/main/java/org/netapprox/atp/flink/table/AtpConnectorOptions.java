@@ -111,10 +111,12 @@ public final class AtpConnectorOptions {
     public static final ConfigOption<Boolean> HOLD_UNTIL_CHECKPOINT =
             ConfigOptions.key("hold-until-checkpoint")
                     .booleanType()
-                    .defaultValue(false)
+                    .noDefaultValue()
                     .withDescription(
-                            "Records leave once a checkpoint has them, and count once after a"
-                                    + " restore also where Flink gives them in another order.");
+                            "Whether records leave only once a checkpoint has them. By default"
+                                    + " they do in jobs with checkpoints. Without, each counts once"
+                                    + " after a restore only if Flink gives them in the same"
+                                    + " order.");
 
     /** The control socket of the daemon of each host. */
     public static final ConfigOption<String> DAEMON =
