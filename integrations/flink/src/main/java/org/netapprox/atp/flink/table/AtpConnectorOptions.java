@@ -34,6 +34,13 @@ public final class AtpConnectorOptions {
                     .defaultValue(1)
                     .withDescription("Streams of each address that the watermark awaits at first.");
 
+    /** To read: the most streams of each address. */
+    public static final ConfigOption<Integer> STREAMS_MAX =
+            ConfigOptions.key("streams-max")
+                    .intType()
+                    .noDefaultValue()
+                    .withDescription("The most streams of each address; one more is refused.");
+
     /** To read: when a silent stream holds the watermark back no longer. */
     public static final ConfigOption<Duration> IDLE_TIMEOUT =
             ConfigOptions.key("idle-timeout")

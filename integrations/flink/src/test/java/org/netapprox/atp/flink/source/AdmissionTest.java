@@ -1,0 +1,65 @@
+package org.netapprox.atp.flink.source;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.util.List;
+import java.util.Optional;
+import org.junit.jupiter.api.Test;
+import org.netapprox.atp.WindowStream;
+
+class AdmissionTest {
+    private static final SourceOptions OPTIONS =
+            new SourceOptions(List.of("127.0.0.1:1"), List.of(), 1, 2, 0, 0, 1, false, "", null);
+
+    private static WindowStream stream(String topic, long partition) {
+        return new WindowStream("", "", topic, "", partition);
+    }
+
+    private static Optional<String> refusal(StreamWatermarks known, WindowStream stream) {
+        return Admission.refusal(stream, known, OPTIONS);
+    }
+
+    @Test
+    void refusal__isOfTheFirstStreamBeyondTheLimit() {
+        StreamWatermarks known = new StreamWatermarks(1, 0, List.of(), 0);
+        for (int partition = 0; partition < 2; partition++) {
+            assertEquals(Optional.empty(), refusal(known, stream("readings", partition)));
+            known.onSeen(stream("readings", partition), 0);
+        }
+        String sentence = refusal(known, stream("readings", 2)).orElseThrow();
+        assertTrue(sentence.startsWith("2 streams are known"), sentence);
+        assertTrue(sentence.contains("raise streamsMax"), sentence);
+        assertEquals(Optional.empty(), refusal(known, stream("readings", 1)));
+    }
+
+    /** Its sender may repeat its windows. */
+    @Test
+    void refusal__makesNoRoomForAStreamThatHasEnded() {
+        StreamWatermarks known = new StreamWatermarks(1, 0, List.of(), 0);
+        known.onEnded(stream("readings", 0), 0);
+        known.onEnded(stream("readings", 1), 0);
+        StreamWatermarks restored = new StreamWatermarks(1, 0, known.marks(), 0);
+        assertTrue(refusal(restored, stream("readings", 2)).isPresent());
+        assertEquals(Optional.empty(), refusal(restored, stream("readings", 0)));
+    }
+
+    @Test
+    void refusal__isOfANameThatIsTooLong() {
+        StreamWatermarks known = new StreamWatermarks(1, 0, List.of(), 0);
+        String longest = "ä".repeat(Admission.NAME_BYTES_MAX / 2);
+        String longer = longest + "b";
+        assertEquals(Optional.empty(), refusal(known, stream(longest, 0)));
+        List<WindowStream> refused =
+                List.of(
+                        new WindowStream(longer, "", "", "", 0),
+                        new WindowStream("", longer, "", "", 0),
+                        new WindowStream("", "", longer, "", 0),
+                        new WindowStream("", "", "", longer, 0));
+        for (WindowStream stream : refused) {
+            String sentence = refusal(known, stream).orElseThrow();
+            assertTrue(sentence.contains("has 1025 bytes"), sentence);
+            assertTrue(Admission.shown(stream).length() < 100);
+        }
+    }
+}
