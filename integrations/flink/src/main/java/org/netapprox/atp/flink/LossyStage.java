@@ -44,6 +44,7 @@ public final class LossyStage<T> {
     private String daemon;
     private boolean usesNoDaemon;
     private boolean isBounded;
+    private Duration senderTimeout;
 
     private LossyStage(DataStream<T> stream, KeySelector<T, ?> key) {
         this.stream = stream;
@@ -184,6 +185,18 @@ public final class LossyStage<T> {
     }
 
     /**
+     * As {@link AtpSourceBuilder#senderTimeout}, for the second job: it fails if the first one
+     * doesn't send. Make it longer than the interval of the first job's checkpoints.
+     *
+     * @param timeout the time; zero: no limit
+     * @return this stage
+     */
+    public LossyStage<T> senderTimeout(Duration timeout) {
+        senderTimeout = Objects.requireNonNull(timeout, "timeout");
+        return this;
+    }
+
+    /**
      * The control socket of the daemon on the hosts of both jobs. Default: that of the daemon's
      * package, if there is one.
      *
@@ -244,6 +257,9 @@ public final class LossyStage<T> {
                         .streams(writers);
         if (isBounded) {
             source.bounded();
+        }
+        if (senderTimeout != null) {
+            source.senderTimeout(senderTimeout);
         }
         if (usesNoDaemon) {
             source.noDaemon();
