@@ -117,6 +117,7 @@ sealed class AtpWriter<T>
         } else if (state.hasRecords()) {
             finishing.add(Finisher.start(OutStream.restore(options, holds, state)));
         } else if (peer >= 0 && state.hasBegun() && options.lengthMs() > 0) {
+            // A stream of windows by number can't tell of its end: it makes no empty window.
             leaving.add(OutStream.restore(options, holds, state));
         }
     }

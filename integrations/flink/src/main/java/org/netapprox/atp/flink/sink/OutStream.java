@@ -4,6 +4,8 @@ import java.io.IOException;
 import java.time.Duration;
 import java.util.List;
 import java.util.OptionalLong;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import org.netapprox.atp.WindowRecord;
 import org.netapprox.atp.WindowSender;
 
@@ -14,6 +16,9 @@ final class OutStream implements AutoCloseable {
 
     /** The closed windows on their way, beyond which a watermark waits, as records do. */
     private static final int UNCONFIRMED_MAX = 2;
+
+    /** The number of the first window that wasn't sent, in the text of a position. */
+    private static final Pattern SENT_BELOW = Pattern.compile(" sent=(-?\\d{1,18}) ");
 
     /** The position of a stream of which nothing was sent: its first offset. */
     static final String BEGIN = "0";
@@ -131,6 +136,16 @@ final class OutStream implements AutoCloseable {
         advanceToEnd();
         log.releaseAll();
         send();
+        if (options.lengthMs() > 0 && !hasSentWindow()) {
+            // All windows were confirmed before a restore. The receiver learns of the end only
+            // from a sender of a window: the next one, without records.
+            OptionalLong nextMs = nextWindowMs();
+            if (nextMs.isPresent()) {
+                log.advance(nextMs.getAsLong() + options.lengthMs());
+                log.releaseAll();
+                send();
+            }
+        }
         if (sender != null) {
             try {
                 sender.finish();
@@ -139,6 +154,14 @@ final class OutStream implements AutoCloseable {
             }
         }
         refresh();
+    }
+
+    /** The time at which windows begin that weren't sent; empty if none was. */
+    private OptionalLong nextWindowMs() {
+        Matcher sent = SENT_BELOW.matcher(position);
+        return sent.find()
+                ? OptionalLong.of(Long.parseLong(sent.group(1)) * options.lengthMs())
+                : OptionalLong.empty();
     }
 
     /** Waits until a part of the log is confirmed. */
