@@ -39,8 +39,8 @@ import org.netapprox.atp.flink.sink.StreamStateSerializer;
  * <p>Each record counts once at its receiver, also after a failure. Checkpoints hold the records
  * that aren't confirmed. A record leaves once a checkpoint has it, so its latency is up to the
  * checkpoints' interval. {@link AtpSinkBuilder#holdUntilCheckpoint} says when records may leave at
- * once instead, and where the promise ends. In a job without checkpoints, and in batch mode, records
- * leave at once: nothing is restored there.
+ * once instead, and where the promise ends. In a job without checkpoints, and in batch mode,
+ * records leave at once: nothing is restored there.
  *
  * @param <T> the type of the records
  */

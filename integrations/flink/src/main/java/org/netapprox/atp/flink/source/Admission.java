@@ -2,11 +2,15 @@ package org.netapprox.atp.flink.source;
 
 import java.nio.charset.StandardCharsets;
 import java.util.Optional;
+import java.util.stream.LongStream;
 import java.util.stream.Stream;
+import org.netapprox.atp.Window;
+import org.netapprox.atp.WindowRecord;
 import org.netapprox.atp.WindowStream;
 
 /**
- * Bounds the streams that an address knows, and with them its memory and checkpoints.
+ * Refuses windows that an address can't take. So its streams are bounded, and with them its memory
+ * and its checkpoints.
  *
  * <p>A stream is known for ever, also behind its sender's end of the job. The end says that all
  * windows were confirmed, not that the sender's own checkpoint knows of it: restored from an older
@@ -21,6 +25,39 @@ final class Admission {
     private static final int SHOWN_MAX = 64;
 
     private Admission() {}
+
+    /** The reason to refuse a window; empty for one that can be emitted. */
+    static Optional<String> refusal(
+            Window window, StreamWatermarks known, SourceOptions options) {
+        Optional<String> refusal = refusal(window.stream(), known, options);
+        if (refusal.isPresent() || !isBeyondJava(window)) {
+            return refusal;
+        }
+        return Optional.of(
+                "an offset or a number of its window " + window.id().number() + " is 2^63 or"
+                        + " more, which Java doesn't have: begin its offsets at a lower one");
+    }
+
+    /** The library's numbers have no sign. */
+    private static boolean isBeyondJava(Window window) {
+        LongStream numbers =
+                LongStream.of(
+                        window.nextOffset(),
+                        window.records(),
+                        window.late(),
+                        window.skipped(),
+                        window.repeated());
+        LongStream ends =
+                Stream.concat(window.lost().stream(), window.refused().stream())
+                        .mapToLong(range -> range.end());
+        LongStream offsets =
+                window.samples().stream()
+                        .flatMap(sample -> sample.records().stream())
+                        .mapToLong(WindowRecord::offset);
+        return Stream.of(numbers, ends, offsets)
+                .flatMapToLong(all -> all)
+                .anyMatch(number -> number < 0);
+    }
 
     /** The reason to refuse a stream; empty for one that is known or may become so. */
     static Optional<String> refusal(

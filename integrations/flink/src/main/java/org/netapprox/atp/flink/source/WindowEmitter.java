@@ -53,7 +53,7 @@ final class WindowEmitter<T>
         WindowEvent event = element.event();
         if (event instanceof WindowEvent.Ended ended) {
             Window window = ended.window();
-            Optional<String> refusal = refusal(window.stream(), state);
+            Optional<String> refusal = Admission.refusal(window, state.watermarks, options);
             metrics.onElement(refusal.isPresent() ? 0 : window.received());
             if (refusal.isPresent()) {
                 refuse(window, state, refusal.get());

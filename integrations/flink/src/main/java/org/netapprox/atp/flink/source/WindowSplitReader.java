@@ -13,6 +13,7 @@ import org.apache.flink.connector.base.source.reader.RecordsBySplits;
 import org.apache.flink.connector.base.source.reader.RecordsWithSplitIds;
 import org.apache.flink.connector.base.source.reader.splitreader.SplitReader;
 import org.apache.flink.connector.base.source.reader.splitreader.SplitsChange;
+import org.netapprox.atp.Window;
 import org.netapprox.atp.WindowEvent;
 import org.netapprox.atp.WindowReceiver;
 import org.netapprox.atp.WindowStream;
@@ -175,8 +176,13 @@ final class WindowSplitReader implements SplitReader<Received, ListenSplit> {
         long now = System.nanoTime();
         if (event instanceof WindowEvent.Ended ended) {
             unconfirmed.incrementAndGet();
-            onWindow(ended.window().stream(), now);
-        } else if (event instanceof WindowEvent.Repeated repeated) {
+            Window window = ended.window();
+            // The task's thread rejects it otherwise.
+            if (Admission.refusal(window, streams, options).isEmpty()) {
+                onWindow(window.stream(), now);
+            }
+        } else if (event instanceof WindowEvent.Repeated repeated
+                && admits(repeated.id().stream())) {
             onWindow(repeated.id().stream(), now);
         } else if (event instanceof WindowEvent.StreamEnded ended && admits(ended.stream())) {
             streams.onEnded(ended.stream(), now);
@@ -189,12 +195,9 @@ final class WindowSplitReader implements SplitReader<Received, ListenSplit> {
                 isDone ? Set.of(split.splitId()) : Set.of());
     }
 
-    /** The task's thread rejects a window of a stream that isn't admitted. */
     private void onWindow(WindowStream stream, long now) {
-        if (admits(stream)) {
-            streams.onSeen(stream, now);
-            missing.onWindow(now);
-        }
+        streams.onSeen(stream, now);
+        missing.onWindow(now);
     }
 
     private boolean admits(WindowStream stream) {

@@ -5,12 +5,19 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.util.List;
 import java.util.Optional;
+import java.util.OptionalLong;
+import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.netapprox.atp.Window;
+import org.netapprox.atp.WindowEvent;
+import org.netapprox.atp.WindowReceiver;
+import org.netapprox.atp.WindowRecord;
 import org.netapprox.atp.WindowStream;
 
 class AdmissionTest {
     private static final SourceOptions OPTIONS =
-            new SourceOptions(List.of("127.0.0.1:1"), List.of(), 1, 2, 0, 0, 1, false, "", null);
+            new SourceOptions(List.of("127.0.0.1:1"), List.of(), 1, 2, 0, 0, 1 << 20, false, "", null);
 
     private static WindowStream stream(String topic, long partition) {
         return new WindowStream("", "", topic, "", partition);
@@ -42,6 +49,37 @@ class AdmissionTest {
         StreamWatermarks restored = new StreamWatermarks(1, 0, known.marks(), 0);
         assertTrue(refusal(restored, stream("readings", 2)).isPresent());
         assertEquals(Optional.empty(), refusal(restored, stream("readings", 0)));
+    }
+
+    @Test
+    @Timeout(value = 2, unit = TimeUnit.MINUTES)
+    void refusal__isOfOffsetsThatJavaLacks() throws Exception {
+        String address = SourceCluster.address();
+        StreamWatermarks known = new StreamWatermarks(1, 0, List.of(), 0);
+        try (WindowReceiver receiver = OPTIONS.bind(ListenSplit.begin(address));
+                Sending sending = Sending.to(address, Sending.byNumber(0).records(1))) {
+            // The library has no sign: these are the greatest offsets but one.
+            for (long offset : new long[] {Long.MAX_VALUE - 2, -3}) {
+                sending.sender.send(
+                        new WindowRecord(
+                                offset, OptionalLong.empty(), null, new byte[1], List.of()),
+                        null);
+                Window window = window(receiver);
+                Optional<String> refusal = Admission.refusal(window, known, OPTIONS);
+                assertEquals(offset < 0, refusal.isPresent());
+                refusal.ifPresent(
+                        sentence -> assertTrue(sentence.contains("2^63 or more"), sentence));
+                window.confirm();
+            }
+        }
+    }
+
+    private static Window window(WindowReceiver receiver) throws Exception {
+        while (true) {
+            if (receiver.receive() instanceof WindowEvent.Ended ended) {
+                return ended.window();
+            }
+        }
     }
 
     @Test
