@@ -86,7 +86,7 @@ final class WindowEmitter<T>
         return Admission.refusal(stream, state.watermarks, options);
     }
 
-    /** Its sender's job fails, and this one goes on. */
+    /** Rejects a window: the job of the sender fails, and this one goes on. */
     private void refuse(Window window, SplitState state, String reason) throws IOException {
         window.reject();
         metrics.windowsRefused.inc();

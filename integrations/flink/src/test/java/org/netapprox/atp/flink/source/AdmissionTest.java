@@ -40,7 +40,7 @@ class AdmissionTest {
         assertEquals(Optional.empty(), refusal(known, stream("readings", 1)));
     }
 
-    /** Its sender may repeat its windows. */
+    /** A sender may repeat the windows of a stream that has ended. */
     @Test
     void refusal__makesNoRoomForAStreamThatHasEnded() {
         StreamWatermarks known = new StreamWatermarks(1, 0, List.of(), 0);

@@ -260,7 +260,7 @@ class SourceEngineTest {
         }
     }
 
-    /** Its sender fails. The job goes on with the others, also after a restore. */
+    /** Only the third sender fails. The job goes on with the others, also after a restore. */
     @Test
     void streamsMax__refusesOneMoreStream(@TempDir Path folder) throws Exception {
         String address = SourceCluster.address();
