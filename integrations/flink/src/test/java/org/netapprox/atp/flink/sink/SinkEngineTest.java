@@ -153,25 +153,35 @@ class SinkEngineTest {
 
     @Test
     void restore__atMoreWriters() throws Exception {
-        rescale(2, 4);
+        rescale(2, 4, false);
     }
 
     @Test
     void restore__atFewerWriters() throws Exception {
-        rescale(4, 2);
+        rescale(4, 2, false);
     }
 
-    private void rescale(int before, int after) throws Exception {
+    /** Streams that end send records that only the savepoint has. */
+    @Test
+    void restore__ofHeldRecordsAtFewerWriters() throws Exception {
+        rescale(4, 2, true);
+    }
+
+    private void rescale(int before, int after, boolean holds) throws Exception {
         try (TestReceiver first = TestReceiver.bind();
                 TestReceiver second = TestReceiver.bind()) {
             AtpSink<Long> sink =
                     atOnce(first.address(), second.address())
                             .length(Duration.ofMillis(WINDOW))
                             .partitionBy(number -> number % 7)
+                            .holdUntilCheckpoint(holds)
                             .build();
             Gate gate = new Gate(COUNT / before - 700);
             JobGraph job = SinkJob.job(before, COUNT, gate, sink, null);
             cluster.start(job);
+            while (holds && (first.records() == 0 || second.records() == 0)) {
+                cluster.checkpoint(job);
+            }
             first.await(all -> all.records() > 0);
             second.await(all -> all.records() > 0);
             String savepoint = cluster.stop(job, folder);
