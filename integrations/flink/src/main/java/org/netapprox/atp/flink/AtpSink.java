@@ -5,11 +5,19 @@ import java.util.Collection;
 import java.util.List;
 import org.apache.flink.annotation.Internal;
 import org.apache.flink.annotation.PublicEvolving;
+import org.apache.flink.api.connector.sink2.Committer;
+import org.apache.flink.api.connector.sink2.CommitterInitContext;
 import org.apache.flink.api.connector.sink2.Sink;
 import org.apache.flink.api.connector.sink2.StatefulSinkWriter;
+import org.apache.flink.api.connector.sink2.SupportsCommitter;
 import org.apache.flink.api.connector.sink2.SupportsWriterState;
 import org.apache.flink.api.connector.sink2.WriterInitContext;
 import org.apache.flink.core.io.SimpleVersionedSerializer;
+import org.apache.flink.streaming.api.connector.sink2.SupportsPreWriteTopology;
+import org.apache.flink.streaming.api.datastream.DataStream;
+import org.netapprox.atp.flink.sink.CheckpointMark;
+import org.netapprox.atp.flink.sink.HoldRule;
+import org.netapprox.atp.flink.sink.MarkCommitter;
 import org.netapprox.atp.flink.sink.SinkOptions;
 import org.netapprox.atp.flink.sink.StreamState;
 import org.netapprox.atp.flink.sink.StreamStateSerializer;
@@ -28,30 +36,35 @@ import org.netapprox.atp.flink.sink.StreamStateSerializer;
  *                 .build());
  * }</pre>
  *
- * <p>Each record counts once at its receiver, also after a failure, on one condition: Flink gives
- * the records behind the last checkpoint again in the same order. A source that reads one split per
- * reader and is chained to the sink does so. Before the first checkpoint its first record must be
- * the same one, too. Without the condition, such as behind a {@code keyBy} or {@code rebalance},
- * use {@link AtpSinkBuilder#holdUntilCheckpoint}. Checkpoints hold the records that aren't
- * confirmed.
+ * <p>Each record counts once at its receiver, also after a failure. Checkpoints hold the records
+ * that aren't confirmed. A record leaves once a checkpoint has it, so its latency is up to the
+ * checkpoints' interval. {@link AtpSinkBuilder#holdUntilCheckpoint} says when records may leave at
+ * once instead, and where the promise ends. In a job without checkpoints, and in batch mode,
+ * records leave at once: nothing is restored there.
  *
  * @param <T> the type of the records
  */
 @PublicEvolving
-public class AtpSink<T> implements Sink<T>, SupportsWriterState<T, StreamState> {
+public final class AtpSink<T>
+        implements Sink<T>,
+                SupportsWriterState<T, StreamState>,
+                SupportsCommitter<CheckpointMark>,
+                SupportsPreWriteTopology<T> {
     private static final long serialVersionUID = 1;
 
     /** The options, whose values are in their ranges. */
     private final SinkOptions<T> options;
 
-    /**
-     * For {@link AtpSinkBuilder#build}.
-     *
-     * @param options the options, whose values are in their ranges
-     */
-    @Internal
-    protected AtpSink(SinkOptions<T> options) {
+    /** The choice of the builder; null: the checkpoints of the job decide. */
+    private final Boolean asked;
+
+    /** Decided while Flink makes the graph of the job, before it serializes the sink. */
+    private boolean holds;
+
+    AtpSink(SinkOptions<T> options, Boolean asked) {
         this.options = options;
+        this.asked = asked;
+        holds = Boolean.TRUE.equals(asked);
     }
 
     /**
@@ -66,6 +79,13 @@ public class AtpSink<T> implements Sink<T>, SupportsWriterState<T, StreamState> 
         return new AtpSinkBuilder<>(topic, serializer);
     }
 
+    /** Adds nothing. Only here Flink says whether the job makes checkpoints. */
+    @Override
+    public DataStream<T> addPreWriteTopology(DataStream<T> records) {
+        holds = HoldRule.decide(asked, options.topic(), this, records);
+        return records;
+    }
+
     @Override
     public StatefulSinkWriter<T, StreamState> createWriter(WriterInitContext context)
             throws IOException {
@@ -75,12 +95,22 @@ public class AtpSink<T> implements Sink<T>, SupportsWriterState<T, StreamState> 
     @Override
     public StatefulSinkWriter<T, StreamState> restoreWriter(
             WriterInitContext context, Collection<StreamState> recoveredState) throws IOException {
-        return options.writer(context, recoveredState);
+        return options.writer(context, recoveredState, holds);
     }
 
     @Override
     public SimpleVersionedSerializer<StreamState> getWriterStateSerializer() {
         return new StreamStateSerializer();
+    }
+
+    @Override
+    public Committer<CheckpointMark> createCommitter(CommitterInitContext context) {
+        return new MarkCommitter();
+    }
+
+    @Override
+    public SimpleVersionedSerializer<CheckpointMark> getCommittableSerializer() {
+        return new CheckpointMark.Serializer();
     }
 
     /**
@@ -89,7 +119,7 @@ public class AtpSink<T> implements Sink<T>, SupportsWriterState<T, StreamState> 
      * @return the options
      */
     @Internal
-    public final SinkOptions<T> options() {
+    public SinkOptions<T> options() {
         return options;
     }
 }

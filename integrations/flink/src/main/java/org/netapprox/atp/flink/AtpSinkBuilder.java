@@ -11,7 +11,6 @@ import org.apache.flink.annotation.PublicEvolving;
 import org.apache.flink.api.java.functions.KeySelector;
 import org.apache.flink.util.MathUtils;
 import org.apache.flink.util.function.SerializableFunction;
-import org.netapprox.atp.flink.sink.HoldingSink;
 import org.netapprox.atp.flink.sink.SinkOptions;
 
 /**
@@ -45,7 +44,7 @@ public final class AtpSinkBuilder<T> {
     private long logBytesMax = LOG_BYTES_MAX;
     private String daemon;
     private long rateMaxBytesPerSecond;
-    private boolean holds;
+    private Boolean holds;
     private boolean beginsAll;
 
     AtpSinkBuilder(String topic, RecordSerializer<T> serializer) {
@@ -215,7 +214,8 @@ public final class AtpSinkBuilder<T> {
 
     /**
      * The bytes of unconfirmed records that each writer keeps for checkpoints. Beyond them it waits
-     * for confirmations, and closes its windows early if none is due. Default: 256 MiB.
+     * for confirmations, and closes its windows early if none is due. The job fails if records
+     * that {@link #holdUntilCheckpoint wait for a checkpoint} have more. Default: 256 MiB.
      *
      * @param bytes bytes, 1 to 1 GiB
      * @return this builder
@@ -265,14 +265,20 @@ public final class AtpSinkBuilder<T> {
     }
 
     /**
-     * Sends records only once a checkpoint has them. So each counts once also where Flink gives
-     * records in another order after a restore, as behind a {@code keyBy} or {@code rebalance}, at
-     * the price of the checkpoints' interval. The job needs checkpoints, and operator chaining.
-     * Default: records leave at once.
+     * Whether records leave only once a checkpoint has them. Default: they do in jobs that make
+     * checkpoints; in others, and in batch mode, records leave at once.
      *
-     * <p>At the end of its input a writer sends the records that it holds, without a checkpoint.
-     * If the job fails between that and its last checkpoint, and Flink gives those records again in
-     * another order, some count twice and others never.
+     * <p>If records wait, each counts once, in whatever order Flink gives records after a restore.
+     * The latency is up to the checkpoints' interval, the records of an interval have to fit in
+     * {@link #logBytesMax}, and operator chaining has to be on. {@code true} refuses a job without
+     * checkpoints. Even so, at the end of its input a writer sends the records that it holds
+     * without a checkpoint. If the job fails between that and its last checkpoint, and Flink gives
+     * those records again in another order, some count twice and others never.
+     *
+     * <p>{@code false} is right if Flink gives the records behind a checkpoint again in the same
+     * order. A source that reads one split per reader and is chained to the sink does so. Before
+     * the first checkpoint its first record must be the same one, too. Behind a {@code keyBy} or
+     * {@code rebalance} the order may change: some records count twice then, and others never.
      *
      * @param on whether records wait
      * @return this builder
@@ -331,9 +337,8 @@ public final class AtpSinkBuilder<T> {
                         logBytesMax,
                         daemon,
                         rateMaxBytesPerSecond,
-                        holds,
                         beginsAll);
-        return holds ? new HoldingSink<>(options) : new AtpSink<>(options);
+        return new AtpSink<>(options, holds);
     }
 
     private static <T> int hash(KeySelector<T, ?> key, T record) {

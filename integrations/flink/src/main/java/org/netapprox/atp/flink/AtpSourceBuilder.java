@@ -19,10 +19,13 @@ import org.netapprox.atp.flink.source.SourceOptions;
  */
 @PublicEvolving
 public final class AtpSourceBuilder<T> {
+    private static final int STREAMS_MAX = 10_000;
+
     private final RecordDeserializer<T> deserializer;
     private final List<String> addresses = new ArrayList<>();
     private final List<String> senders = new ArrayList<>();
     private int streams = 1;
+    private int streamsMax = STREAMS_MAX;
     private Duration idleTimeout = Duration.ofMinutes(5);
     private Duration senderTimeout = Duration.ofMinutes(5);
     private long memoryBytesMax = 1L << 30;
@@ -84,6 +87,22 @@ public final class AtpSourceBuilder<T> {
             throw new IllegalArgumentException("streams must be 1 or more, not " + streams);
         }
         this.streams = streams;
+        return this;
+    }
+
+    /**
+     * The most streams of each address. It forgets none, since a sender may repeat the windows of
+     * a stream that has ended, so checkpoints grow with their number. The windows of one more
+     * stream are rejected: its sender fails, and the job goes on. Default: 10,000.
+     *
+     * @param streams streams, 1 or more, and not less than {@link #streams}
+     * @return this builder
+     */
+    public AtpSourceBuilder<T> streamsMax(int streams) {
+        if (streams < 1) {
+            throw new IllegalArgumentException("streamsMax must be 1 or more, not " + streams);
+        }
+        streamsMax = streams;
         return this;
     }
 
@@ -194,12 +213,17 @@ public final class AtpSourceBuilder<T> {
      * The source with these options.
      *
      * @return the source
-     * @throws IllegalArgumentException if it has no address
+     * @throws IllegalArgumentException if it has no address, or expects more streams than it takes
      */
     public AtpSource<T> build() {
         if (addresses.isEmpty()) {
             throw new IllegalArgumentException(
                     "the source has no address: call listen, for example with 0.0.0.0:4747");
+        }
+        if (streamsMax < streams) {
+            throw new IllegalArgumentException(
+                    "the source expects " + streams + " streams at each address, and takes "
+                            + streamsMax + " at most: raise streamsMax");
         }
         return new AtpSource<>(
                 deserializer,
@@ -207,6 +231,7 @@ public final class AtpSourceBuilder<T> {
                         List.copyOf(addresses),
                         List.copyOf(senders),
                         streams,
+                        streamsMax,
                         nanos(idleTimeout),
                         nanos(senderTimeout),
                         memoryBytesMax,

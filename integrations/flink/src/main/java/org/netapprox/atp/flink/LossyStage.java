@@ -29,7 +29,8 @@ import org.apache.flink.util.function.SerializableFunction;
  *
  * <p>All records of a key go to one address. Windows by event time are aligned: the second job's
  * watermark passes a window once all writers of the first job have sent it. Submit both jobs; each
- * waits for the other.
+ * waits for the other. If the first job makes checkpoints, records leave once one has them: see
+ * {@link #holdUntilCheckpoint}.
  *
  * @param <T> the type of the records
  */
@@ -43,6 +44,7 @@ public final class LossyStage<T> {
     private String daemon;
     private boolean usesNoDaemon;
     private boolean isBounded;
+    private Duration senderTimeout;
 
     private LossyStage(DataStream<T> stream, KeySelector<T, ?> key) {
         this.stream = stream;
@@ -183,6 +185,18 @@ public final class LossyStage<T> {
     }
 
     /**
+     * As {@link AtpSourceBuilder#senderTimeout}, for the second job: it fails if the first one
+     * doesn't send. Make it longer than the interval of the first job's checkpoints.
+     *
+     * @param timeout the time; zero: no limit
+     * @return this stage
+     */
+    public LossyStage<T> senderTimeout(Duration timeout) {
+        senderTimeout = Objects.requireNonNull(timeout, "timeout");
+        return this;
+    }
+
+    /**
      * The control socket of the daemon on the hosts of both jobs. Default: that of the daemon's
      * package, if there is one.
      *
@@ -243,6 +257,9 @@ public final class LossyStage<T> {
                         .streams(writers);
         if (isBounded) {
             source.bounded();
+        }
+        if (senderTimeout != null) {
+            source.senderTimeout(senderTimeout);
         }
         if (usesNoDaemon) {
             source.noDaemon();

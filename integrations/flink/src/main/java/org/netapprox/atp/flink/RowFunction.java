@@ -1,9 +1,11 @@
 package org.netapprox.atp.flink;
 
 import java.io.Serializable;
+import org.apache.flink.annotation.PublicEvolving;
 import org.netapprox.atp.WindowRecord;
 
 /** Makes the row of a record, of the table that {@link AtpSourceBuilder#answer} is about. */
+@PublicEvolving
 @FunctionalInterface
 public interface RowFunction extends Serializable {
     /**

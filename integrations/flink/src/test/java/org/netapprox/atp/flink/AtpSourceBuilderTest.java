@@ -42,6 +42,11 @@ class AtpSourceBuilderTest {
                 "the sender \"broker\" is no IP address: give one such as 10.0.0.3",
                 () -> builder().senders("10.0.0.3", "broker"));
         refuses("streams must be 1 or more, not 0", () -> builder().streams(0));
+        refuses("streamsMax must be 1 or more, not 0", () -> builder().streamsMax(0));
+        refuses(
+                "the source expects 3 streams at each address, and takes 2 at most: raise"
+                        + " streamsMax",
+                () -> builder().listen("0.0.0.0:1").streams(3).streamsMax(2).build());
         refuses(
                 "idleTimeout must be 0 or longer, not PT-0.001S",
                 () -> builder().idleTimeout(Duration.ofMillis(-1)));

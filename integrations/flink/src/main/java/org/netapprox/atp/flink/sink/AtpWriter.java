@@ -11,6 +11,7 @@ import java.util.OptionalLong;
 import java.util.stream.Stream;
 import org.apache.flink.api.common.eventtime.Watermark;
 import org.apache.flink.api.common.operators.ProcessingTimeService;
+import org.apache.flink.api.connector.sink2.CommittingSinkWriter;
 import org.apache.flink.api.connector.sink2.StatefulSinkWriter;
 import org.apache.flink.api.connector.sink2.WriterInitContext;
 
@@ -19,7 +20,9 @@ import org.apache.flink.api.connector.sink2.WriterInitContext;
  *
  * @param <T> the type of the records
  */
-sealed class AtpWriter<T> implements StatefulSinkWriter<T, StreamState> permits HoldingWriter {
+sealed class AtpWriter<T>
+        implements StatefulSinkWriter<T, StreamState>, CommittingSinkWriter<T, CheckpointMark>
+        permits HoldingWriter {
     /** The interval of looks at failures and confirmations while no record comes. */
     private static final long TICK_MS = 200;
 
@@ -27,6 +30,7 @@ sealed class AtpWriter<T> implements StatefulSinkWriter<T, StreamState> permits 
     private static final int LOOK_RECORDS = 256;
 
     private final SinkOptions<T> options;
+    private final boolean holds;
     private final int subtask;
     private final WriterMetrics metrics;
     private final ProcessingTimeService clock;
@@ -53,12 +57,17 @@ sealed class AtpWriter<T> implements StatefulSinkWriter<T, StreamState> permits 
      * @param options the options of the sink
      * @param context the context of the subtask
      * @param restored the streams; none for a new job
+     * @param holds whether records wait for a checkpoint
      * @throws IOException if a stream's receiver isn't among the peers
      */
     AtpWriter(
-            SinkOptions<T> options, WriterInitContext context, Collection<StreamState> restored)
+            SinkOptions<T> options,
+            WriterInitContext context,
+            Collection<StreamState> restored,
+            boolean holds)
             throws IOException {
         this.options = options;
+        this.holds = holds;
         subtask = context.getTaskInfo().getIndexOfThisSubtask();
         streams = new OutStream[options.peers().size()];
         metrics = new WriterMetrics(context.metricGroup());
@@ -83,7 +92,7 @@ sealed class AtpWriter<T> implements StatefulSinkWriter<T, StreamState> permits 
         String origin = StreamId.origin(context);
         for (int peer = 0; peer < streams.length; peer++) {
             if (streams[peer] == null && options.sendsTo(peer, subtask)) {
-                streams[peer] = OutStream.create(options, origin, subtask, peer);
+                streams[peer] = OutStream.create(options, holds, origin, subtask, peer);
             }
         }
         // The records of a checkpoint are sent by the first tick: the restore doesn't wait.
@@ -104,11 +113,12 @@ sealed class AtpWriter<T> implements StatefulSinkWriter<T, StreamState> permits 
     private void restore(StreamState state) throws IOException {
         int peer = options.peers().indexOf(state.id().peer());
         if (peer >= 0 && streams[peer] == null && options.sendsTo(peer, subtask)) {
-            streams[peer] = OutStream.restore(options, state);
+            streams[peer] = OutStream.restore(options, holds, state);
         } else if (state.hasRecords()) {
-            finishing.add(Finisher.start(OutStream.restore(options, state)));
+            finishing.add(Finisher.start(OutStream.restore(options, holds, state)));
         } else if (peer >= 0 && state.hasBegun() && options.lengthMs() > 0) {
-            leaving.add(OutStream.restore(options, state));
+            // A stream of windows by number can't tell of its end: it makes no empty window.
+            leaving.add(OutStream.restore(options, holds, state));
         }
     }
 
@@ -212,6 +222,12 @@ sealed class AtpWriter<T> implements StatefulSinkWriter<T, StreamState> permits 
             throw e;
         }
         refresh();
+    }
+
+    /** Nothing waits for a checkpoint here. */
+    @Override
+    public Collection<CheckpointMark> prepareCommit() {
+        return List.of();
     }
 
     @Override

@@ -8,7 +8,6 @@ import java.util.UUID;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.RejectedExecutionException;
 import org.apache.flink.api.common.operators.MailboxExecutor;
-import org.apache.flink.api.connector.sink2.CommittingSinkWriter;
 import org.apache.flink.api.connector.sink2.WriterInitContext;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -19,8 +18,7 @@ import org.slf4j.LoggerFactory;
  *
  * @param <T> the type of the records
  */
-final class HoldingWriter<T> extends AtpWriter<T>
-        implements CommittingSinkWriter<T, CheckpointMark> {
+final class HoldingWriter<T> extends AtpWriter<T> {
     private static final Logger LOG = LoggerFactory.getLogger(HoldingWriter.class);
 
     /** The writers of this class loader. A committer is chained to its writer: both are here. */
@@ -35,7 +33,7 @@ final class HoldingWriter<T> extends AtpWriter<T>
     HoldingWriter(
             SinkOptions<T> options, WriterInitContext context, Collection<StreamState> restored)
             throws IOException {
-        super(options, context, restored);
+        super(options, context, restored, true);
         mailbox = context.getMailboxExecutor();
         topic = options.topic();
         WRITERS.put(id, this);
@@ -75,8 +73,7 @@ final class HoldingWriter<T> extends AtpWriter<T>
             LOG.warn(
                     "The sink \"{}\" has held records for {} s, and none of {} checkpoints has"
                             + " released any. They leave with the first complete checkpoint, whose"
-                            + " interval may be longer. The sink's committer must run beside its"
-                            + " writer: leave operator chaining on",
+                            + " interval may be longer. holdUntilCheckpoint(false) sends at once",
                     topic,
                     ReleaseWatch.WARN_AFTER_MS / 1_000,
                     checkpoints);

@@ -4,6 +4,8 @@ import java.io.IOException;
 import java.time.Duration;
 import java.util.List;
 import java.util.OptionalLong;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import org.netapprox.atp.WindowRecord;
 import org.netapprox.atp.WindowSender;
 
@@ -14,6 +16,9 @@ final class OutStream implements AutoCloseable {
 
     /** The closed windows on their way, beyond which a watermark waits, as records do. */
     private static final int UNCONFIRMED_MAX = 2;
+
+    /** The number of the first window that wasn't sent, in the text of a position. */
+    private static final Pattern SENT_BELOW = Pattern.compile(" sent=(-?\\d{1,18}) ");
 
     /** The position of a stream of which nothing was sent: its first offset. */
     static final String BEGIN = "0";
@@ -46,16 +51,22 @@ final class OutStream implements AutoCloseable {
         this.hasBegun = hasBegun || options.beginsAll();
     }
 
-    /** A new stream of a writer with this {@link StreamId#origin}. */
-    static OutStream create(SinkOptions<?> options, String origin, int subtask, int peer) {
-        StreamLog log = new StreamLog(options.lengthMs(), options.holds());
+    /**
+     * A new stream of a writer.
+     *
+     * @param holds whether its steps wait for a checkpoint
+     * @param origin the {@link StreamId#origin} of the writer
+     */
+    static OutStream create(
+            SinkOptions<?> options, boolean holds, String origin, int subtask, int peer) {
+        StreamLog log = new StreamLog(options.lengthMs(), holds);
         StreamId id = StreamId.create(options, origin, subtask, peer);
         return new OutStream(options, id, log, BEGIN, false);
     }
 
     /** The stream of a checkpoint. Nothing is sent before {@link #send}. */
-    static OutStream restore(SinkOptions<?> options, StreamState state) {
-        StreamLog log = StreamLog.restore(options.lengthMs(), options.holds(), state);
+    static OutStream restore(SinkOptions<?> options, boolean holds, StreamState state) {
+        StreamLog log = StreamLog.restore(options.lengthMs(), holds, state);
         return new OutStream(options, state.id(), log, state.position(), state.hasBegun());
     }
 
@@ -125,6 +136,16 @@ final class OutStream implements AutoCloseable {
         advanceToEnd();
         log.releaseAll();
         send();
+        if (options.lengthMs() > 0 && !hasSentWindow()) {
+            // All windows were confirmed before a restore. The receiver learns of the end only
+            // from a sender of a window: the next one, without records.
+            OptionalLong nextMs = nextWindowMs();
+            if (nextMs.isPresent()) {
+                log.advance(nextMs.getAsLong() + options.lengthMs());
+                log.releaseAll();
+                send();
+            }
+        }
         if (sender != null) {
             try {
                 sender.finish();
@@ -133,6 +154,14 @@ final class OutStream implements AutoCloseable {
             }
         }
         refresh();
+    }
+
+    /** The time at which windows begin that weren't sent; empty if none was. */
+    private OptionalLong nextWindowMs() {
+        Matcher sent = SENT_BELOW.matcher(position);
+        return sent.find()
+                ? OptionalLong.of(Long.parseLong(sent.group(1)) * options.lengthMs())
+                : OptionalLong.empty();
     }
 
     /** Waits until a part of the log is confirmed. */
@@ -145,7 +174,8 @@ final class OutStream implements AutoCloseable {
                 throw new IOException(
                         "the sink's stream " + id + " holds more than " + options.logBytesMax()
                                 + " bytes of open windows and of records without a checkpoint:"
-                                + " make checkpoints more often, or raise logBytesMax");
+                                + " make checkpoints more often, raise logBytesMax, or choose"
+                                + " holdUntilCheckpoint(false)");
             }
             if (unconfirmed == 0) {
                 // Records of open windows alone fill the log, and their watermark may be behind

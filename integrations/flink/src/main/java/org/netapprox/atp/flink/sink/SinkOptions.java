@@ -36,7 +36,6 @@ import org.netapprox.atp.flink.RecordSerializer;
  * @param logBytesMax the bytes of unconfirmed records that a writer keeps
  * @param daemon the daemon's socket; null for the default one, {@link #NO_DAEMON} for none
  * @param rateMaxBytesPerSecond the highest rate of each stream; 0 for none
- * @param holds whether records wait for a checkpoint
  * @param beginsAll whether streams begin without a record
  * @param <T> the type of the records
  * @serial exclude
@@ -58,7 +57,6 @@ public record SinkOptions<T>(
         long logBytesMax,
         String daemon,
         long rateMaxBytesPerSecond,
-        boolean holds,
         boolean beginsAll)
         implements Serializable {
     /** The daemon of a sink that uses none. */
@@ -83,12 +81,16 @@ public record SinkOptions<T>(
      *
      * @param context the context of the subtask
      * @param restored the streams; none for a new job
+     * @param holds whether records wait for a checkpoint
      * @return the writer
      * @throws IOException if a stream's receiver isn't among the peers
      */
     public StatefulSinkWriter<T, StreamState> writer(
-            WriterInitContext context, Collection<StreamState> restored) throws IOException {
-        return new AtpWriter<>(this, context, restored);
+            WriterInitContext context, Collection<StreamState> restored, boolean holds)
+            throws IOException {
+        return holds
+                ? new HoldingWriter<>(this, context, restored)
+                : new AtpWriter<>(this, context, restored, false);
     }
 
     /** The length of a window, or 0 for windows by number. */

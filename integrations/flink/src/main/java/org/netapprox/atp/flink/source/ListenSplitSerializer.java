@@ -7,6 +7,7 @@ import org.apache.flink.core.io.SimpleVersionedSerializer;
 import org.apache.flink.core.memory.DataInputDeserializer;
 import org.apache.flink.core.memory.DataOutputView;
 import org.netapprox.atp.WindowStream;
+import org.netapprox.atp.flink.state.CheckedBytes;
 
 /** Splits as bytes of a checkpoint. */
 @Internal

@@ -3,6 +3,7 @@ package org.netapprox.atp.flink.source;
 import java.io.IOException;
 import org.apache.flink.annotation.Internal;
 import org.apache.flink.core.io.SimpleVersionedSerializer;
+import org.netapprox.atp.flink.state.CheckedBytes;
 
 /** The state of the enumerator as bytes of a checkpoint. */
 @Internal

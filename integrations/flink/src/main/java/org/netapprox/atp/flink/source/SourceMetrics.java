@@ -9,6 +9,7 @@ import org.netapprox.atp.flink.WindowSummary;
 final class SourceMetrics {
     final Counter windowsRepeated;
     final Counter windowsUnfinished;
+    final Counter windowsRefused;
     final Counter sendersMalformed;
     final Counter sendersNoMemory;
     final Counter recordsLeftOut;
@@ -33,6 +34,7 @@ final class SourceMetrics {
         windows = group.counter("windows");
         windowsRepeated = group.counter("windowsRepeated");
         windowsUnfinished = group.counter("windowsUnfinished");
+        windowsRefused = group.counter("windowsRefused");
         sendersMalformed = group.counter("sendersMalformed");
         sendersNoMemory = group.counter("sendersNoMemory");
         recordsReceived = group.counter("recordsReceived");

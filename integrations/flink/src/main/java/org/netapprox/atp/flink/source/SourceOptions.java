@@ -15,6 +15,7 @@ import org.netapprox.atp.WindowReceiver;
  * @param addresses the addresses to listen at, one at least
  * @param senders the IP addresses of admitted senders; none: any
  * @param streams the streams to expect at each address, 1 or more
+ * @param streamsMax the most streams of each address, {@code streams} or more
  * @param idleNanos a stream without a window for this long is idle; 0: never
  * @param senderNanos the longest time without a window of anybody; 0: no limit
  * @param memoryBytesMax the most bytes of windows that are open or wait, for each address
@@ -28,6 +29,7 @@ public record SourceOptions(
         List<String> addresses,
         List<String> senders,
         int streams,
+        int streamsMax,
         long idleNanos,
         long senderNanos,
         long memoryBytesMax,

@@ -20,6 +20,10 @@ final class SplitState {
                         options.streams(), options.idleNanos(), split.streams(), nowNanos);
     }
 
+    String address() {
+        return address;
+    }
+
     /** Takes the offsets that the receiver has counted now. */
     void setCounted(byte[] offsets) {
         counted = offsets;

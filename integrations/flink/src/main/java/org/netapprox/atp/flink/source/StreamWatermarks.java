@@ -185,6 +185,16 @@ public final class StreamWatermarks {
     }
 
     /**
+     * Whether a stream has sent a window.
+     *
+     * @param stream the stream
+     * @return whether it has
+     */
+    public boolean has(WindowStream stream) {
+        return places.containsKey(stream);
+    }
+
+    /**
      * The number of streams that have sent a window.
      *
      * @return the number

@@ -1,7 +1,9 @@
 package org.netapprox.atp.flink.source;
 
 import java.io.IOException;
+import java.util.Optional;
 import java.util.OptionalLong;
+import java.util.concurrent.TimeUnit;
 import org.apache.flink.api.connector.source.SourceOutput;
 import org.apache.flink.connector.base.source.reader.RecordEmitter;
 import org.apache.flink.types.Either;
@@ -9,6 +11,7 @@ import org.apache.flink.util.Collector;
 import org.netapprox.atp.Window;
 import org.netapprox.atp.WindowEvent;
 import org.netapprox.atp.WindowRecord;
+import org.netapprox.atp.WindowStream;
 import org.netapprox.atp.flink.RecordDeserializer;
 import org.netapprox.atp.flink.WindowSummary;
 import org.slf4j.Logger;
@@ -24,12 +27,20 @@ final class WindowEmitter<T>
         implements RecordEmitter<Received, Either<T, WindowSummary>, SplitState> {
     private static final Logger LOG = LoggerFactory.getLogger(WindowEmitter.class);
 
+    /** The least time between two logs of refused windows. */
+    private static final long REFUSED_LOG_NANOS = TimeUnit.SECONDS.toNanos(10);
+
     private final RecordDeserializer<T> deserializer;
     private final SourceMetrics metrics;
     private final WindowAnswers answers;
+    private final SourceOptions options;
+
+    /** The last log of a refused window: its sender tries again and again. */
+    private OptionalLong refusedNanos = OptionalLong.empty();
 
     WindowEmitter(
             SourceOptions options, RecordDeserializer<T> deserializer, SourceMetrics metrics) {
+        this.options = options;
         this.deserializer = deserializer;
         this.metrics = metrics;
         answers = options.answer() == null ? null : new WindowAnswers(options.answer());
@@ -41,8 +52,14 @@ final class WindowEmitter<T>
             throws Exception {
         WindowEvent event = element.event();
         if (event instanceof WindowEvent.Ended ended) {
-            metrics.onElement(ended.window().received());
-            emit(ended.window(), output, state);
+            Window window = ended.window();
+            Optional<String> refusal = Admission.refusal(window, state.watermarks, options);
+            metrics.onElement(refusal.isPresent() ? 0 : window.received());
+            if (refusal.isPresent()) {
+                refuse(window, state, refusal.get());
+            } else {
+                emit(window, output, state);
+            }
             element.unconfirmed().decrementAndGet();
             return;
         }
@@ -50,15 +67,38 @@ final class WindowEmitter<T>
         if (event == null) {
             state.watermarks.onQuiet(element.atNanos());
         } else if (event instanceof WindowEvent.StreamEnded ended) {
-            state.watermarks.onEnded(ended.stream(), System.nanoTime());
+            if (refusal(ended.stream(), state).isEmpty()) {
+                state.watermarks.onEnded(ended.stream(), System.nanoTime());
+            }
         } else if (event instanceof WindowEvent.Repeated repeated) {
             metrics.windowsRepeated.inc();
-            state.watermarks.onSeen(repeated.id().stream(), System.nanoTime());
+            if (refusal(repeated.id().stream(), state).isEmpty()) {
+                state.watermarks.onSeen(repeated.id().stream(), System.nanoTime());
+            }
             state.setCounted(element.receiver().counted());
         } else {
             note(event);
         }
         state.advance(output);
+    }
+
+    private Optional<String> refusal(WindowStream stream, SplitState state) {
+        return Admission.refusal(stream, state.watermarks, options);
+    }
+
+    /** Rejects a window: the job of the sender fails, and this one goes on. */
+    private void refuse(Window window, SplitState state, String reason) throws IOException {
+        window.reject();
+        metrics.windowsRefused.inc();
+        long now = System.nanoTime();
+        if (refusedNanos.isEmpty() || now - refusedNanos.getAsLong() >= REFUSED_LOG_NANOS) {
+            refusedNanos = OptionalLong.of(now);
+            LOG.warn(
+                    "The stream {} is refused at {}: {}",
+                    Admission.shown(window.stream()),
+                    state.address(),
+                    reason);
+        }
     }
 
     private void emit(

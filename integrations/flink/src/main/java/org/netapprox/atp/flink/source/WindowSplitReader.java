@@ -13,8 +13,10 @@ import org.apache.flink.connector.base.source.reader.RecordsBySplits;
 import org.apache.flink.connector.base.source.reader.RecordsWithSplitIds;
 import org.apache.flink.connector.base.source.reader.splitreader.SplitReader;
 import org.apache.flink.connector.base.source.reader.splitreader.SplitsChange;
+import org.netapprox.atp.Window;
 import org.netapprox.atp.WindowEvent;
 import org.netapprox.atp.WindowReceiver;
+import org.netapprox.atp.WindowStream;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -174,21 +176,32 @@ final class WindowSplitReader implements SplitReader<Received, ListenSplit> {
         long now = System.nanoTime();
         if (event instanceof WindowEvent.Ended ended) {
             unconfirmed.incrementAndGet();
-            streams.onSeen(ended.window().stream(), now);
-        } else if (event instanceof WindowEvent.Repeated repeated) {
-            streams.onSeen(repeated.id().stream(), now);
-        } else if (event instanceof WindowEvent.StreamEnded ended) {
+            Window window = ended.window();
+            // The task's thread rejects it otherwise.
+            if (Admission.refusal(window, streams, options).isEmpty()) {
+                onWindow(window.stream(), now);
+            }
+        } else if (event instanceof WindowEvent.Repeated repeated
+                && admits(repeated.id().stream())) {
+            onWindow(repeated.id().stream(), now);
+        } else if (event instanceof WindowEvent.StreamEnded ended && admits(ended.stream())) {
             streams.onEnded(ended.stream(), now);
             missing.onEnded(now);
-        }
-        if (event instanceof WindowEvent.Ended || event instanceof WindowEvent.Repeated) {
-            missing.onWindow(now);
         }
         boolean isDone = options.isBounded() && streams.haveEnded();
         Received element = new Received(receiver, event, now, unconfirmed);
         return new RecordsBySplits<>(
                 Map.of(split.splitId(), List.of(element)),
                 isDone ? Set.of(split.splitId()) : Set.of());
+    }
+
+    private void onWindow(WindowStream stream, long now) {
+        streams.onSeen(stream, now);
+        missing.onWindow(now);
+    }
+
+    private boolean admits(WindowStream stream) {
+        return Admission.refusal(stream, streams, options).isEmpty();
     }
 
     private static RecordsWithSplitIds<Received> nothing() {

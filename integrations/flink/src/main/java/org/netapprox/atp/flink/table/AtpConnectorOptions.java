@@ -34,6 +34,13 @@ public final class AtpConnectorOptions {
                     .defaultValue(1)
                     .withDescription("Streams of each address that the watermark awaits at first.");
 
+    /** To read: the most streams of each address. */
+    public static final ConfigOption<Integer> STREAMS_MAX =
+            ConfigOptions.key("streams-max")
+                    .intType()
+                    .noDefaultValue()
+                    .withDescription("The most streams of each address; one more is refused.");
+
     /** To read: when a silent stream holds the watermark back no longer. */
     public static final ConfigOption<Duration> IDLE_TIMEOUT =
             ConfigOptions.key("idle-timeout")
@@ -111,10 +118,12 @@ public final class AtpConnectorOptions {
     public static final ConfigOption<Boolean> HOLD_UNTIL_CHECKPOINT =
             ConfigOptions.key("hold-until-checkpoint")
                     .booleanType()
-                    .defaultValue(false)
+                    .noDefaultValue()
                     .withDescription(
-                            "Records leave once a checkpoint has them, and count once after a"
-                                    + " restore also where Flink gives them in another order.");
+                            "Whether records leave only once a checkpoint has them. By default"
+                                    + " they do in jobs with checkpoints. Without, each counts once"
+                                    + " after a restore only if Flink gives them in the same"
+                                    + " order.");
 
     /** The control socket of the daemon of each host. */
     public static final ConfigOption<String> DAEMON =

@@ -30,6 +30,7 @@ public final class AtpTableFactory implements DynamicTableSourceFactory, Dynamic
                     AtpConnectorOptions.LISTEN,
                     AtpConnectorOptions.SENDERS,
                     AtpConnectorOptions.STREAMS,
+                    AtpConnectorOptions.STREAMS_MAX,
                     AtpConnectorOptions.IDLE_TIMEOUT,
                     AtpConnectorOptions.SENDER_TIMEOUT,
                     AtpConnectorOptions.MEMORY_MAX);

@@ -54,7 +54,8 @@ final class AtpTableSink implements DynamicTableSink {
             options.getOptional(AtpConnectorOptions.WINDOW).ifPresent(builder::length);
             options.getOptional(AtpConnectorOptions.WINDOW_RECORDS).ifPresent(builder::records);
             options.getOptional(AtpConnectorOptions.RETRY).ifPresent(builder::retry);
-            builder.holdUntilCheckpoint(options.get(AtpConnectorOptions.HOLD_UNTIL_CHECKPOINT));
+            options.getOptional(AtpConnectorOptions.HOLD_UNTIL_CHECKPOINT)
+                    .ifPresent(builder::holdUntilCheckpoint);
             options.getOptional(AtpConnectorOptions.DAEMON)
                     .ifPresent(d -> Daemon.apply(d, builder::noDaemon, builder::daemon));
             return builder.build();

@@ -103,6 +103,7 @@ final class AtpTableSource
             builder.listen(texts(options.get(AtpConnectorOptions.LISTEN)));
             builder.senders(texts(options.get(AtpConnectorOptions.SENDERS)));
             builder.streams(options.get(AtpConnectorOptions.STREAMS));
+            options.getOptional(AtpConnectorOptions.STREAMS_MAX).ifPresent(builder::streamsMax);
             options.getOptional(AtpConnectorOptions.IDLE_TIMEOUT).ifPresent(builder::idleTimeout);
             options.getOptional(AtpConnectorOptions.SENDER_TIMEOUT)
                     .ifPresent(builder::senderTimeout);

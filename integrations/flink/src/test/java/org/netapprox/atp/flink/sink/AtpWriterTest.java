@@ -157,6 +157,31 @@ class AtpWriterTest {
         }
     }
 
+    /** All is confirmed, and the restored writer gets nothing but the end of its input. */
+    @Test
+    void restore__endsAStreamWithoutMoreRecords() throws Exception {
+        for (boolean hasWatermark : new boolean[] {false, true}) {
+            try (TestReceiver receiver = TestReceiver.bind()) {
+                AtpSink<Long> sink = builder(receiver).build();
+                var first = sink.createWriter(WriterContext.of(OptionalLong.empty()));
+                write(first, 0, WINDOW_MS);
+                first.writeWatermark(new Watermark(WINDOW_MS));
+                while (first.snapshotState(5).stream().anyMatch(StreamState::hasRecords)) {
+                    Thread.sleep(1);
+                }
+                List<StreamState> states = checkpoint(first, 5);
+                first.close();
+                var second = restore(sink, 5, states);
+                if (hasWatermark) {
+                    second.writeWatermark(new Watermark(WINDOW_MS / 2));
+                }
+                end(second);
+                receiver.await(all -> all.ended() == 1);
+                checkOnce(receiver, 0, WINDOW_MS);
+            }
+        }
+    }
+
     @Test
     void writeWatermark__beginsNoStreamWithoutARecord() throws Exception {
         try (TestReceiver low = TestReceiver.bind();

@@ -110,6 +110,27 @@ class LossyStageTest {
     }
 
     @Test
+    void senderTimeout__isOfTheSecondJob() throws Exception {
+        StreamExecutionEnvironment first = SinkJob.environment(1);
+        StreamExecutionEnvironment second = SinkJob.environment(1);
+        DataStream<Long> numbers =
+                first.fromSource(
+                        SinkJob.numbers(1, new Gate(0)), SinkJob.eachIsItsWatermark(), "numbers");
+        LossyStage.of(numbers, number -> number)
+                .addresses(addresses(1))
+                .length(Duration.ofMillis(WINDOW_MS))
+                .noDaemon()
+                .bounded()
+                .senderTimeout(Duration.ofMillis(300))
+                .connect(second)
+                .records()
+                .sinkTo(new Collected<>());
+        // The first job never starts.
+        String failure = cluster.fail(SinkJob.graph(second, null));
+        assertTrue(failure.contains("in 0.3 s: check that a sender sends"), failure);
+    }
+
+    @Test
     void uid__isThatOfBothEnds() {
         StreamExecutionEnvironment first = SinkJob.environment(1);
         StreamExecutionEnvironment second = SinkJob.environment(1);

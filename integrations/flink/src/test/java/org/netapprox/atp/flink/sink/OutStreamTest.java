@@ -30,7 +30,11 @@ class OutStreamTest {
     }
 
     private static OutStream create(AtpSinkBuilder<Long> sink) {
-        return OutStream.create(sink.build().options(), "job", 0, 0);
+        return create(sink, false);
+    }
+
+    private static OutStream create(AtpSinkBuilder<Long> sink, boolean holds) {
+        return OutStream.create(sink.build().options(), holds, "job", 0, 0);
     }
 
     private static void write(OutStream stream, long number, long timeMs) throws Exception {
@@ -47,7 +51,7 @@ class OutStreamTest {
                 SimpleVersionedSerialization.writeVersionAndSerialize(serializer, from.state());
         StreamState state =
                 SimpleVersionedSerialization.readVersionAndDeSerialize(serializer, bytes);
-        return OutStream.restore(sink.build().options(), state);
+        return OutStream.restore(sink.build().options(), false, state);
     }
 
     private static void checkNumbers(TestReceiver receiver, long count) {
@@ -198,7 +202,7 @@ class OutStreamTest {
     @Test
     void makeRoom__refusesToHoldTooMuch() throws Exception {
         try (TestReceiver receiver = TestReceiver.bind();
-                OutStream stream = create(sink(receiver).holdUntilCheckpoint(true))) {
+                OutStream stream = create(sink(receiver), true)) {
             write(stream, 0, 5);
             var refused = assertThrows(IOException.class, stream::makeRoom);
             assertTrue(refused.getMessage().contains("raise logBytesMax"), refused.getMessage());

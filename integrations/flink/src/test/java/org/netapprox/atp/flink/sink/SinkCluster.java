@@ -1,6 +1,7 @@
 package org.netapprox.atp.flink.sink;
 
 import java.nio.file.Path;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import org.apache.flink.api.common.JobID;
@@ -51,7 +52,9 @@ final class SinkCluster implements AutoCloseable {
         long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(HANG_S);
         while (!result.isDone() && System.nanoTime() < end) {
             try {
-                mini.triggerCheckpoint(job.getJobID(), CheckpointType.FULL).get();
+                var checkpoint = mini.triggerCheckpoint(job.getJobID(), CheckpointType.FULL);
+                // Flink never answers a trigger that comes just as the job ends.
+                CompletableFuture.anyOf(result, checkpoint).get(HANG_S, TimeUnit.SECONDS);
             } catch (ExecutionException e) {
                 // Flink declines checkpoints while tasks end.
             }

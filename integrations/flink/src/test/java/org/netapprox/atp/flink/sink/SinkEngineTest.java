@@ -19,8 +19,12 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.netapprox.atp.Window;
 import org.netapprox.atp.flink.AtpSink;
+import org.netapprox.atp.flink.AtpSinkBuilder;
 
-/** The sink in a cluster, with receivers of the library. */
+/**
+ * The sink in a cluster, with receivers of the library. Most jobs send records at once, which is
+ * harder: windows behind a checkpoint are confirmed, and come again.
+ */
 @Tag("engine")
 class SinkEngineTest {
     private static final long COUNT = 8_000;
@@ -39,6 +43,10 @@ class SinkEngineTest {
     }
 
     @TempDir Path folder;
+
+    private static AtpSinkBuilder<Long> atOnce(String... peers) {
+        return SinkJob.sink(peers).holdUntilCheckpoint(false);
+    }
 
     @Test
     void write__sendsEachWindowOfABoundedJobWithItsShare() throws Exception {
@@ -72,7 +80,7 @@ class SinkEngineTest {
     void restore__countsEachRecordOnceAfterATaskManagerIsKilled() throws Exception {
         try (TestReceiver receiver = TestReceiver.bind()) {
             AtpSink<Long> sink =
-                    SinkJob.sink(receiver.address()).length(Duration.ofMillis(WINDOW)).build();
+                    atOnce(receiver.address()).length(Duration.ofMillis(WINDOW)).build();
             Gate gate = new Gate(1_200);
             JobGraph job = SinkJob.restarting(2, COUNT, gate, sink);
             cluster.start(job);
@@ -94,7 +102,7 @@ class SinkEngineTest {
     void restore__countsEachRecordOnceWithoutACheckpoint() throws Exception {
         try (TestReceiver receiver = TestReceiver.bind()) {
             AtpSink<Long> sink =
-                    SinkJob.sink(receiver.address()).length(Duration.ofMillis(WINDOW)).build();
+                    atOnce(receiver.address()).length(Duration.ofMillis(WINDOW)).build();
             Gate gate = new Gate(1_200);
             var env = SinkJob.environment(1, true);
             env.enableCheckpointing(Duration.ofHours(1).toMillis());
@@ -145,25 +153,35 @@ class SinkEngineTest {
 
     @Test
     void restore__atMoreWriters() throws Exception {
-        rescale(2, 4);
+        rescale(2, 4, false);
     }
 
     @Test
     void restore__atFewerWriters() throws Exception {
-        rescale(4, 2);
+        rescale(4, 2, false);
     }
 
-    private void rescale(int before, int after) throws Exception {
+    /** Streams that end send records that only the savepoint has. */
+    @Test
+    void restore__ofHeldRecordsAtFewerWriters() throws Exception {
+        rescale(4, 2, true);
+    }
+
+    private void rescale(int before, int after, boolean holds) throws Exception {
         try (TestReceiver first = TestReceiver.bind();
                 TestReceiver second = TestReceiver.bind()) {
             AtpSink<Long> sink =
-                    SinkJob.sink(first.address(), second.address())
+                    atOnce(first.address(), second.address())
                             .length(Duration.ofMillis(WINDOW))
                             .partitionBy(number -> number % 7)
+                            .holdUntilCheckpoint(holds)
                             .build();
             Gate gate = new Gate(COUNT / before - 700);
             JobGraph job = SinkJob.job(before, COUNT, gate, sink, null);
             cluster.start(job);
+            while (holds && (first.records() == 0 || second.records() == 0)) {
+                cluster.checkpoint(job);
+            }
             first.await(all -> all.records() > 0);
             second.await(all -> all.records() > 0);
             String savepoint = cluster.stop(job, folder);
@@ -181,7 +199,7 @@ class SinkEngineTest {
         try (TestReceiver first = TestReceiver.bind();
                 TestReceiver second = TestReceiver.bind()) {
             AtpSink<Long> sink =
-                    SinkJob.sink(first.address(), second.address()).records(WINDOW).build();
+                    atOnce(first.address(), second.address()).records(WINDOW).build();
             Gate gate = new Gate(1_700);
             JobGraph job = SinkJob.job(2, COUNT, gate, sink, null);
             cluster.start(job);
@@ -202,12 +220,12 @@ class SinkEngineTest {
         try (TestReceiver receiver = TestReceiver.bind();
                 TestReceiver other = TestReceiver.bind()) {
             Gate gate = new Gate(WINDOW + 10);
-            AtpSink<Long> sink = SinkJob.sink(receiver.address()).records(WINDOW).build();
+            AtpSink<Long> sink = atOnce(receiver.address()).records(WINDOW).build();
             JobGraph job = SinkJob.job(1, COUNT, gate, sink, null);
             cluster.start(job);
             receiver.await(all -> all.records() == WINDOW);
             String savepoint = cluster.stop(job, folder);
-            AtpSink<Long> moved = SinkJob.sink(other.address()).records(WINDOW).build();
+            AtpSink<Long> moved = atOnce(other.address()).records(WINDOW).build();
             String failure = cluster.fail(SinkJob.job(1, COUNT, gate, moved, savepoint));
             assertTrue(failure.contains("isn't among its peers [" + other.address()), failure);
         }
@@ -216,7 +234,7 @@ class SinkEngineTest {
     @Test
     void write__waitsForAReceiverThatComesBack() throws Exception {
         TestReceiver first = TestReceiver.bind();
-        AtpSink<Long> sink = SinkJob.sink(first.address()).records(WINDOW).build();
+        AtpSink<Long> sink = atOnce(first.address()).records(WINDOW).build();
         Gate gate = new Gate(3 * WINDOW + 100);
         JobGraph job = SinkJob.job(1, COUNT, gate, sink, null);
         cluster.start(job);
@@ -235,7 +253,7 @@ class SinkEngineTest {
     void write__failsTheJobIfNoReceiverAnswers() throws Exception {
         String address = TestReceiver.freeAddress();
         AtpSink<Long> sink =
-                SinkJob.sink(address).records(WINDOW).retry(Duration.ofMillis(500)).build();
+                atOnce(address).records(WINDOW).retry(Duration.ofMillis(500)).build();
         JobGraph job = SinkJob.job(1, COUNT, new Gate(Long.MAX_VALUE), sink, null);
         String failure = cluster.fail(job);
         assertTrue(failure.contains("tried for 0.5 s"), failure);
@@ -246,7 +264,7 @@ class SinkEngineTest {
     @Test
     void tick__failsTheJobIfNoReceiverAnswers() throws Exception {
         AtpSink<Long> sink =
-                SinkJob.sink(TestReceiver.freeAddress())
+                atOnce(TestReceiver.freeAddress())
                         .records(WINDOW)
                         .retry(Duration.ofMillis(500))
                         .build();

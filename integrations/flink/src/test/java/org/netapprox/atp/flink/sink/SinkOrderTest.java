@@ -1,7 +1,6 @@
 package org.netapprox.atp.flink.sink;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
-import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.time.Duration;
@@ -9,7 +8,6 @@ import java.util.ArrayList;
 import java.util.List;
 import org.apache.flink.api.common.eventtime.WatermarkStrategy;
 import org.apache.flink.runtime.jobgraph.JobGraph;
-import org.apache.flink.util.FlinkRuntimeException;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Tag;
@@ -77,11 +75,7 @@ class SinkOrderTest {
     @Test
     void restore__ofHeldRecordsCountsEachOnceInAnyOrder() throws Exception {
         try (TestReceiver receiver = TestReceiver.bind()) {
-            AtpSink<Long> sink =
-                    SinkJob.sink(receiver.address())
-                            .records(WINDOW)
-                            .holdUntilCheckpoint(true)
-                            .build();
+            AtpSink<Long> sink = SinkJob.sink(receiver.address()).records(WINDOW).build();
             Gate low = new Gate(WINDOW + 100);
             Gate high = new Gate(0);
             var env = SinkJob.environment(1, true);
@@ -111,18 +105,6 @@ class SinkOrderTest {
             cluster.awaitByCheckpoints(job);
             SinkEngineTest.checkOnce(receiver.windows(), COUNT);
         }
-    }
-
-    @Test
-    void holdUntilCheckpoint__refusesAJobWithoutCheckpoints() {
-        var env = SinkJob.environment(1);
-        env.getCheckpointConfig().disableCheckpointing();
-        AtpSink<Long> sink =
-                SinkJob.sink("127.0.0.1:4747").records(1).holdUntilCheckpoint(true).build();
-        env.fromSource(SinkJob.numbers(1, new Gate(0)), SinkJob.eachIsItsWatermark(), "numbers")
-                .sinkTo(sink);
-        var refused = assertThrows(FlinkRuntimeException.class, env::getStreamGraph);
-        assertTrue(refused.getMessage().contains("enable checkpoints"), refused.getMessage());
     }
 
     private static void checkpointUntil(TestReceiver receiver, JobGraph job, long records)

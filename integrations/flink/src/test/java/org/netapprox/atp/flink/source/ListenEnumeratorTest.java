@@ -22,7 +22,7 @@ class ListenEnumeratorTest {
 
     private static SourceOptions options(boolean isBounded, String... addresses) {
         return new SourceOptions(
-                List.of(addresses), List.of(), 1, 0, 0, 1, isBounded, "", null);
+                List.of(addresses), List.of(), 1, 9, 0, 0, 1, isBounded, "", null);
     }
 
     private static ListenEnumerator enumerator(EnumeratorContext context, String... addresses) {

@@ -28,7 +28,7 @@ class MissingTest {
     private static Missing missing(boolean isBounded, long senderNanos, ListenSplit split) {
         SourceOptions options =
                 new SourceOptions(
-                        List.of(ADDRESS), List.of(), 2, 0, senderNanos, 1, isBounded, "", null);
+                        List.of(ADDRESS), List.of(), 2, 9, 0, senderNanos, 1, isBounded, "", null);
         return new Missing(options, split, 0);
     }
 

@@ -1,10 +1,13 @@
 package org.netapprox.atp.flink.source;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.netapprox.atp.flink.source.SourceCluster.await;
 
+import java.io.IOException;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
@@ -24,6 +27,7 @@ import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
 import org.netapprox.atp.flink.AtpSource;
 import org.netapprox.atp.flink.AtpSourceBuilder;
 import org.netapprox.atp.flink.RecordDeserializer;
@@ -253,6 +257,39 @@ class SourceEngineTest {
                     });
         } finally {
             cluster.cancel(job);
+        }
+    }
+
+    /** Only the third sender fails. The job goes on with the others, also after a restore. */
+    @Test
+    void streamsMax__refusesOneMoreStream(@TempDir Path folder) throws Exception {
+        String address = SourceCluster.address();
+        AtpSource<String> source = source(address).streamsMax(2).build();
+        try (Sending first = Sending.to(address, Sending.byNumber(0));
+                Sending second = Sending.to(address, Sending.byNumber(1))) {
+            String savepoint = null;
+            for (int run = 0; run < 2; run++) {
+                StreamExecutionEnvironment env = SourceCluster.env(1, false);
+                SampledStream<String> stream = source.stream(env, "readings").uid("readings");
+                Kept<String> records = Kept.of(stream.records(), "records");
+                JobID job = cluster.submit(env, savepoint);
+                first.windows(1);
+                second.windows(1);
+                // The savepoint has those of the first run.
+                int before = run * 3 * Sending.WINDOW;
+                await("windows", () -> records.size() == before + 2 * Sending.WINDOW);
+                var options = Sending.byNumber(2).retry(Duration.ofMillis(500));
+                try (Sending third = Sending.to(address, options)) {
+                    assertThrows(IOException.class, () -> {
+                        third.windows(1);
+                        third.sender.finish();
+                    });
+                }
+                first.windows(1);
+                await("window", () -> records.size() == before + 3 * Sending.WINDOW);
+                assertTrue(records.once().stream().noneMatch(record -> record.startsWith("2/")));
+                savepoint = cluster.stop(job, folder.toString());
+            }
         }
     }
 

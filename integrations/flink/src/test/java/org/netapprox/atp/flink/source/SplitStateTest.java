@@ -35,7 +35,7 @@ class SplitStateTest {
     private static SplitState state(List<StreamMark> streams) {
         SourceOptions options =
                 new SourceOptions(
-                        List.of("127.0.0.1:1"), List.of(), 1, 100, 0, 1, false, "", null);
+                        List.of("127.0.0.1:1"), List.of(), 1, 9, 100, 0, 1, false, "", null);
         return new SplitState(options, new ListenSplit("127.0.0.1:1", new byte[0], streams), 0);
     }
 

@@ -31,6 +31,7 @@ class WindowSplitReaderTest {
                         List.of(split.address()),
                         List.of(),
                         1,
+                        2,
                         0,
                         senderNanos,
                         1 << 20,
@@ -124,6 +125,31 @@ class WindowSplitReaderTest {
         } finally {
             reader.close();
         }
+    }
+
+    /** The third stream is no part of the source: its end isn't that of an expected one. */
+    @Test
+    @Timeout(value = 2, unit = TimeUnit.MINUTES)
+    void fetch__knowsNoStreamBeyondTheLimit() throws Exception {
+        String address = SourceCluster.address();
+        List<StreamMark> streams = List.of(mark(0, true), mark(1, false));
+        ListenSplit split = new ListenSplit(address, new byte[0], streams);
+        WindowSplitReader reader = reader(split, true, TimeUnit.SECONDS.toNanos(1));
+        reader.wakeUp();
+        assertNull(next(reader));
+        try (Sending sending = Sending.to(address, Sending.byNumber(2))) {
+            sending.send(Sending.WINDOW);
+            String sentence =
+                    assertThrows(IOException.class, () -> confirmAll(reader)).getMessage();
+            assertTrue(sentence.startsWith("the stream readings [1] hasn't ended"), sentence);
+        } finally {
+            reader.close();
+        }
+    }
+
+    private static StreamMark mark(long partition, boolean hasEnded) {
+        WindowStream stream = new WindowStream("", "", "readings", "", partition);
+        return new StreamMark(stream, StreamMark.NONE, hasEnded);
     }
 
     /** Takes and confirms windows until the reader fails. */

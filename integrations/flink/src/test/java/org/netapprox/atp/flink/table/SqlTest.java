@@ -191,6 +191,10 @@ class SqlTest {
             {peers + ", 'window' = '1 s', 'msr' = '-1'", "between 0 and 1"},
             {peers + ", 'window' = '1 s', 'window-records' = '5'", "not both"},
             {", 'peers' = 'nowhere', 'window' = '1 s'", "nowhere"},
+            {
+                peers + ", 'window-records' = '5', 'hold-until-checkpoint' = 'true'",
+                "enable checkpoints"
+            },
         }) {
             var tables = tables();
             tables.executeSql("CREATE TABLE sent (room INT)" + options(bad[0]));

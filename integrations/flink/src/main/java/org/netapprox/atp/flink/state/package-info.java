@@ -1,0 +1,2 @@
+/** The bytes of states, for source and sink: not for programs. */
+package org.netapprox.atp.flink.state;
