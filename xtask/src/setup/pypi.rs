@@ -1,14 +1,11 @@
-//! Environments of their own with packages from PyPI that exclude others. The downloads are large,
-//! so their sizes are printed first.
+//! Environments of their own for packages from PyPI: large downloads, whose sizes are printed.
 
 use std::path::Path;
 
 use anyhow::Result;
 
-use super::python::python;
-use super::{Need, Provider, obtainable, paths, shell};
+use super::{Need, Provider, obtainable, paths, python::python, shell};
 
-/// Makes the environments.
 const SCRIPT: &str = "bindings/python/tests/pypi_environment.py";
 
 pub struct PypiEnvironment {
@@ -17,7 +14,6 @@ pub struct PypiEnvironment {
     folder: fn() -> &'static Path,
 }
 
-/// PyTorch that is for GPUs, and has FSDP2.
 pub const TORCH_PYPI: PypiEnvironment = PypiEnvironment {
     name: "PyTorch from PyPI",
     requirements: "integrations/pytorch/tests/requirements-pypi.txt",
@@ -33,14 +29,14 @@ impl PypiEnvironment {
     /// Whether it is there or can be made here: PyPI answers, and a Python fits.
     pub fn check(&'static self) -> Result<(), String> {
         obtainable(&[self])?;
-        let last_line = |error: anyhow::Error| error.to_string().lines().last().map(str::to_owned);
-        self.script("check").map(drop).map_err(|error| last_line(error).unwrap_or_default())
+        let Err(error) = self.script("check") else { return Ok(()) };
+        Err(error.to_string().lines().last().unwrap_or_default().to_owned())
     }
 
     fn script(&self, action: &str) -> Result<String> {
-        let [script, requirements] =
-            [SCRIPT, self.requirements].map(|path| paths().workspace.join(path));
-        shell::output(python().arg(script).arg(action).arg((self.folder)()).arg(requirements))
+        let mut script = python();
+        script.arg(SCRIPT).arg(action).arg((self.folder)()).arg(self.requirements);
+        shell::output(script.current_dir(&paths().workspace))
     }
 }
 
@@ -66,7 +62,6 @@ impl Provider for PypiEnvironment {
     }
 
     fn by_hand(&self) -> String {
-        let folder = (self.folder)().display();
-        format!("python3 {SCRIPT} install {folder} {}", self.requirements)
+        format!("python3 {SCRIPT} install {} {}", (self.folder)().display(), self.requirements)
     }
 }

@@ -101,7 +101,7 @@ enum Torch {
 enum Engine {
     /// Kafka, with real brokers: a download, whose size is printed first
     Kafka,
-    /// Flink, with long jobs: a download, whose size is printed first
+    /// Flink, with long jobs and PyFlink: downloads, whose sizes are printed first
     Flink,
 }
 

@@ -43,22 +43,20 @@ pub fn install(torch: Torch) -> Result<Installed> {
 
 /// The wheels, and an environment that has PyFlink, or the reason why it can't be made.
 pub fn install_pyflink() -> Result<Built> {
-    if let Err(why) = PYFLINK.check() {
-        return Ok(Err(format!("needs pyflink: {why}")));
+    match PYFLINK.check() {
+        Ok(()) => setup::ensure(&[&PYFLINK]).and_then(|()| build()),
+        Err(why) => Ok(Err(format!("needs pyflink: {why}"))),
     }
-    setup::ensure(&[&PYFLINK])?;
-    build()
 }
 
 /// The tests of the tables of Flink's connector, in the environment that has PyFlink.
 pub fn run_flink(built: &Built, choice: &Choice) -> Result<Rung> {
-    let wheels = match built {
-        Ok(wheels) => wheels,
-        Err(why) => return Ok(skipped("Flink's tables in Python", why)),
-    };
-    let environment = &setup::paths().pyflink;
+    let (folder, environment) = ("integrations/flink/python", &setup::paths().pyflink);
     let python = Command::new(environment.join("bin/python"));
-    run_tests("pyflink", "integrations/flink/python", python, &[&wheels.atp], environment, choice)
+    match built {
+        Ok(wheels) => run_tests("pyflink", folder, python, &[&wheels.atp], environment, choice),
+        Err(why) => Ok(skipped("Flink's tables in Python", why)),
+    }
 }
 
 /// The tests of the package `atp`, in an environment that has nothing else, and those of the
@@ -113,7 +111,6 @@ fn run_tests(
         test.arg(folder.join("tests/in_new_environment.py")).args(wheels).arg(environment);
     }
     test.env(FILTER_VARIABLE, choice.filter.unwrap_or_default());
-    // PyFlink starts a JVM.
     test.envs(setup::java_home().map(|home| ("JAVA_HOME", home)));
     let log = choice.log_path(name)?;
     let mut reader = Reader::new(name, choice.filter);

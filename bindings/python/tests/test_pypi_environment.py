@@ -10,8 +10,9 @@ import pytest
 
 import pypi_environment
 
-REQUIREMENTS = Path(__file__).with_name("requirements-pypi.txt")
-FLINK = Path(__file__).parents[2] / "flink/python/tests/requirements.txt"
+INTEGRATIONS = Path(__file__).parents[3] / "integrations"
+REQUIREMENTS = INTEGRATIONS / "pytorch/tests/requirements-pypi.txt"
+FLINK = INTEGRATIONS / "flink/python/tests/requirements.txt"
 
 
 def test_the_plan_names_versions_and_size(monkeypatch: pytest.MonkeyPatch) -> None:
