@@ -14,6 +14,7 @@ mod kernel;
 mod machine;
 mod packages;
 mod paths;
+mod pypi;
 mod python;
 mod shell;
 mod torch;
@@ -33,9 +34,10 @@ use kernel::VmKernel;
 pub use machine::{Machine, find_command};
 pub use packages::{CLEAN_DEBIAN, ETHTOOL, IPERF3, IPROUTE2, LIBRDKAFKA, QEMU, TSHARK};
 pub use paths::paths;
+pub use pypi::{PYFLINK, TORCH_PYPI};
 pub use python::{ENVIRONMENT, MATURIN, NS3, SAMPLICS, TWINE, VIRTME_NG, ZIG, ZIGBUILD, python};
 pub use shell::{cargo, cargo_at, metadata, output, version};
-pub use torch::{TORCH_PYTHON, Torch, TorchPypi};
+pub use torch::{TORCH_PYTHON, Torch};
 
 #[derive(clap::Args)]
 pub struct Args {

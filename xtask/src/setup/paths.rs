@@ -20,6 +20,8 @@ pub struct Paths {
     pub torch_test: PathBuf,
     /// The environment that has PyPI's PyTorch, for the same.
     pub torch_pypi: PathBuf,
+    /// The environment that has PyFlink, in which Flink's connector is tested.
+    pub pyflink: PathBuf,
     /// The environment in which trainings are measured.
     pub torch_bench: PathBuf,
     /// An unpacked Debian kernel package: `boot` and `lib/modules`.
@@ -46,6 +48,7 @@ impl Paths {
             tools,
             torch_test: target.join("torch-test"),
             torch_pypi: target.join("torch-pypi"),
+            pyflink: target.join("pyflink"),
             torch_bench: target.join("torch-bench"),
             vm_root: target.join("vm/root"),
             vm_busybox_root: target.join("vm/busybox"),

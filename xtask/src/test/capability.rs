@@ -26,7 +26,7 @@ pub enum Place {
 }
 
 /// The capabilities, as skips name them. Where the name ends with an underscore, a value follows.
-const NAMES: [&str; 28] = [
+const NAMES: [&str; 29] = [
     "root",        // uid 0 in the first user namespace
     "ebpf_object", // the compiled programs
     "atp_user",    // the daemon's binary
@@ -55,6 +55,7 @@ const NAMES: [&str; 28] = [
     "samplics",            // the package from PyPI, in our environment
     "collective_packages", // the wheels, beside Debian's PyTorch
     "pypi_torch",          // PyPI's PyTorch, which has FSDP2
+    "pyflink",             // PyPI's PyFlink, and a Python for it
 ];
 
 impl Place {
@@ -109,6 +110,7 @@ impl Place {
             ("collective_packages", Place::Guest { .. }) => false,
             // With `--torch pypi`, a pinned version has it: no test asks then.
             ("pypi_torch", _) => false,
+            ("pyflink", _) => setup::PYFLINK.check().is_ok(),
             ("kernel_", Place::Guest { release, .. }) => is_at_least(release, value),
             ("sch_" | "tcp_", Place::Guest { modules, .. }) => {
                 has_module(modules, &format!("{name}{value}"))

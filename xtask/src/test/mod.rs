@@ -13,7 +13,7 @@
 //!
 //! With `--torch pypi` the rung python has PyPI's PyTorch, and tests FSDP2 as well. With `--engine`
 //! only the tests of that engine's integration run, and also those with real brokers of Kafka, or
-//! with long jobs of Flink.
+//! with long jobs of Flink and with PyFlink.
 //!
 //! A test that can't run names the capability that it needs (`capability`). The run fails if the
 //! machine has that capability.
@@ -101,7 +101,7 @@ enum Torch {
 enum Engine {
     /// Kafka, with real brokers: a download, whose size is printed first
     Kafka,
-    /// Flink, with long jobs: a download, whose size is printed first
+    /// Flink, with long jobs and PyFlink: downloads, whose sizes are printed first
     Flink,
 }
 
@@ -110,7 +110,7 @@ impl Torch {
     fn parts(self) -> (Need, &'static Path) {
         match self {
             Torch::Debian => (&setup::Torch, &setup::paths().torch_test),
-            Torch::Pypi => (&setup::TorchPypi, &setup::paths().torch_pypi),
+            Torch::Pypi => (&setup::TORCH_PYPI, &setup::paths().torch_pypi),
         }
     }
 }
@@ -221,6 +221,7 @@ struct Built {
     torch: Option<python::Installed>,
     jars: Option<java::Built>,
     flink: Option<java::Built>,
+    pyflink: Option<python::Built>,
     kafka: Option<kafka::Built>,
     kernel: Option<KernelTests>,
 }
@@ -239,7 +240,8 @@ impl Built {
                 return Ok(Built { kafka: build_kafka(run)?, ..Built::default() });
             }
             Some(Engine::Flink) => {
-                return Ok(Built { flink: build_flink(run, &[])?, ..Built::default() });
+                let pyflink = run.part("installation of PyFlink", python::install_pyflink)?;
+                return Ok(Built { flink: build_flink(run, &[])?, pyflink, ..Built::default() });
             }
             None => {}
         }
@@ -257,7 +259,7 @@ impl Built {
         };
         let kafka = build_kafka(run)?;
         let kernel = run.part("build of the kernel tests", kernel::build)?;
-        Ok(Built { unit, wheels, torch, jars, flink, kafka, kernel })
+        Ok(Built { unit, wheels, torch, jars, flink, pyflink: None, kafka, kernel })
     }
 
     fn run_unit(&self, choice: &Choice, run: &mut Run) -> Result<()> {
@@ -274,6 +276,9 @@ impl Built {
         }
         if let Some(jars) = &self.flink {
             run.rung("tests of the Flink connector", || java::FLINK.run(jars, choice))?;
+        }
+        if let (Some(Ok(())), Some(wheels)) = (&self.flink, &self.pyflink) {
+            run.rung("tests of Flink's tables in Python", || python::run_flink(wheels, choice))?;
         }
         self.kafka.as_ref().map_or(Ok(()), |built| kafka::run(built, choice, run))
     }

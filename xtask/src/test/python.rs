@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::Result;
 
 use super::{Choice, FILTER_VARIABLE, Run, Rung, Torch, compile, logs};
-use crate::setup::{self, MATURIN, TORCH_PYTHON};
+use crate::setup::{self, MATURIN, PYFLINK, TORCH_PYTHON};
 use crate::wheel::{self, Wheels};
 use test_report::{Reader, Skip, watch};
 
@@ -38,6 +38,24 @@ pub fn install(torch: Torch) -> Result<Installed> {
     match setup::obtainable(&[need]) {
         Ok(()) => setup::ensure(&[need]).map(Ok),
         Err(why) => Ok(Err(why)),
+    }
+}
+
+/// The wheels, and an environment that has PyFlink, or the reason why it can't be made.
+pub fn install_pyflink() -> Result<Built> {
+    match PYFLINK.check() {
+        Ok(()) => setup::ensure(&[&PYFLINK]).and_then(|()| build()),
+        Err(why) => Ok(Err(format!("needs pyflink: {why}"))),
+    }
+}
+
+/// The tests of the tables of Flink's connector, in the environment that has PyFlink.
+pub fn run_flink(built: &Built, choice: &Choice) -> Result<Rung> {
+    let (folder, environment) = ("integrations/flink/python", &setup::paths().pyflink);
+    let python = Command::new(environment.join("bin/python"));
+    match built {
+        Ok(wheels) => run_tests("pyflink", folder, python, &[&wheels.atp], environment, choice),
+        Err(why) => Ok(skipped("Flink's tables in Python", why)),
     }
 }
 
@@ -93,6 +111,7 @@ fn run_tests(
         test.arg(folder.join("tests/in_new_environment.py")).args(wheels).arg(environment);
     }
     test.env(FILTER_VARIABLE, choice.filter.unwrap_or_default());
+    test.envs(setup::java_home().map(|home| ("JAVA_HOME", home)));
     let log = choice.log_path(name)?;
     let mut reader = Reader::new(name, choice.filter);
     // Before the first test, pip may wait for the network.
