@@ -8,12 +8,19 @@ use super::{
 };
 use crate::QueryError;
 use csv_core::ReadFieldResult;
-use std::str::Utf8Error;
+use std::{cell::Cell, str::Utf8Error};
 
 /// Longer headers are no headers: messages may be as long as the receiver takes.
 const HEADER_BYTES_MAX: usize = 1 << 20;
 /// A field is read in pieces of this size.
 const PIECE_BYTES: usize = 256;
+
+thread_local! {
+    /// The reader of this thread. To make one takes as long as to read ten rows, and messages may
+    /// have one row. (In csv-core 0.1.13, clones and `default()` have no tables, and read nothing.)
+    static READER: Cell<Option<Box<csv_core::Reader>>> = const { Cell::new(None) };
+}
+
 
 impl Answering {
     /// A query of a table in CSV, whose columns `header` names: one record.
@@ -96,8 +103,7 @@ impl<'a> Fields<'a> {
         Self { reader, text, piece: [0; PIECE_BYTES], last: b'\n', is_ended: false }
     }
 
-    /// The fields of later rows. `reader` may have read another text: to make one costs as much as
-    /// to read ten rows.
+    /// The fields of later rows. `reader` may have read another text.
     fn of_rows(reader: &'a mut csv_core::Reader, text: &'a [u8]) -> Self {
         reader.reset();
         // An empty line is no row. After it, a byte order mark belongs to a value.
@@ -204,7 +210,8 @@ impl CsvRow {
 struct Csv<'a> {
     columns: &'a Columns,
     text: &'a [u8],
-    reader: csv_core::Reader,
+    /// Made when it is needed.
+    reader: Option<Box<csv_core::Reader>>,
     row: CsvRow,
     key: String,
     counted: Counted,
@@ -213,8 +220,14 @@ struct Csv<'a> {
 impl<'a> Csv<'a> {
     fn new(columns: &'a Columns, text: &'a [u8]) -> Self {
         let values = columns.positions().map(|position| (position, Vec::new())).collect();
-        let (reader, row) = (csv_core::Reader::new(), CsvRow { values, len: 0 });
+        let (reader, row) = (READER.take(), CsvRow { values, len: 0 });
         Self { columns, text, reader, row, key: String::new(), counted: Counted::of(columns) }
+    }
+}
+
+impl Drop for Csv<'_> {
+    fn drop(&mut self) {
+        READER.set(self.reader.take());
     }
 }
 
@@ -224,7 +237,8 @@ impl Records for Csv<'_> {
         mut on: impl FnMut(&str, usize, Option<Taken<'_>>) -> Result<(), QueryError>,
     ) -> Result<(), QueryError> {
         self.counted = Counted::of(self.columns);
-        let mut fields = Fields::of_rows(&mut self.reader, self.text);
+        let reader = self.reader.get_or_insert_with(|| Box::new(csv_core::Reader::new()));
+        let mut fields = Fields::of_rows(reader, self.text);
         let columns = self.columns.len();
         while self.row.read(&mut fields, columns) {
             let found = self.row.len;

@@ -27,7 +27,8 @@ const TASK_MANAGER: &str = "org.apache.flink.runtime.taskexecutor.TaskManagerRun
 /// aggregate in each task manager.
 const RUNS: &str = "switched from INITIALIZING to RUNNING";
 const TASKS: usize = 2 * TASK_MANAGERS as usize;
-const JVM_OPTIONS: [&str; 8] = [
+const JVM_OPTIONS: [&str; 9] = [
+    "-XX:TieredStopAtLevel=1",
     "-Xmx384m",
     "-XX:+UseSerialGC",
     "-XX:-UsePerfData",
