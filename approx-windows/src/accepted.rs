@@ -5,9 +5,12 @@ use approx_answers::{AcceptedError, AnswerError, Confidence};
 /// The error that is accepted of the average of each group of a window.
 ///
 /// Rates are chosen from the numbers of all records, which only their sender knows: so as many are
-/// sent as an interval of that width needs, and MSR at least. A group has the rate that the window
-/// before needed, and all but none in the first window. At a window's end its own need is known,
-/// and what is missing is sent.
+/// sent as an interval of that width needs, and MSR at least. Records are drawn with the share that
+/// the window before needed, or with most of them in a cutter's first window. At a window's end its
+/// own need is known, and what is missing is sent.
+///
+/// Records without a number are left out or sent like others, so that the sample has as many
+/// numbers as needed on average only.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Accepted {
     error: AcceptedError,

@@ -50,8 +50,8 @@ pub struct Cutter {
     rng: ChaCha8Rng,
     /// The share of the room that new groups of windows use.
     room: f64,
-    /// The shares that the groups of the last window needed for an accepted error.
-    needed: BTreeMap<u8, f64>,
+    /// The shares that groups needed for an accepted error, and in how many records.
+    needed: BTreeMap<u8, (u64, f64)>,
     begun: Position,
     /// Open windows, by number.
     open: BTreeMap<i64, Open>,
@@ -137,10 +137,20 @@ impl Cutter {
         let Plan { sampling, limits, .. } = &self.plan;
         let msr = sampling.msr(group);
         let accepted = sampling.accepted().filter(|_| msr > 0.0);
-        let needed = || self.needed.get(&group.id()).copied();
+        let needed = || self.needed.get(&group.id()).map(|(_, share)| *share);
         let expected = accepted.map(|accepted| needed().unwrap_or(accepted.first_rate()));
         let rate = sampling.rate(group, self.room).max(expected.unwrap_or(0.0));
         Terms { msr, rate, accepted, record_bytes_max: limits.record_bytes_max }
+    }
+
+    /// Notes what a group of a window needed. Few records need a larger share, so those of a much
+    /// smaller window don't count, until some windows in a row are that small.
+    fn note_needed(&mut self, id: u8, (records, share): (u64, f64)) {
+        let known = self.needed.entry(id).or_insert((records, share));
+        *known = match *known {
+            (before, known_share) if records < before / 2 => (before / 2, known_share),
+            _ => (records, share),
+        };
     }
 
     /// Sends this share of the records beyond MSR, of [`Sampling::up_to`], in windows that open
@@ -306,7 +316,7 @@ impl Cutter {
             Rule::Records(_) => None,
             Rule::Time { length_ms, .. } => Some(span_ms(number, length_ms)),
         };
-        self.needed.extend(open.shares_needed());
+        open.shares_needed().for_each(|(id, needed)| self.note_needed(id, needed));
         let draw = (&self.plan.sampling, &mut self.rng);
         let cut = open.cut(number, (part, is_last_part), span_ms, from, position, draw);
         self.closed.push_back(cut);

@@ -117,6 +117,10 @@ impl Draw {
         std::mem::take(&mut self.full)
     }
 
+    pub(crate) fn records(&self) -> u64 {
+        self.records
+    }
+
     /// The share of the records that must be sent.
     pub(crate) fn share_needed(&self) -> f64 {
         let Terms { msr, accepted, .. } = self.terms;

@@ -21,7 +21,6 @@ thread_local! {
     static READER: Cell<Option<Box<csv_core::Reader>>> = const { Cell::new(None) };
 }
 
-
 impl Answering {
     /// A query of a table in CSV, whose columns `header` names: one record.
     ///

@@ -101,9 +101,9 @@ impl Open {
         self.base.offset
     }
 
-    /// The share of each group's records that must be sent.
-    pub(super) fn shares_needed(&self) -> impl Iterator<Item = (u8, f64)> {
-        self.groups.iter().map(|(id, draw)| (*id, draw.share_needed()))
+    /// The records of each group, and the share of them that must be sent.
+    pub(super) fn shares_needed(&self) -> impl Iterator<Item = (u8, (u64, f64))> {
+        self.groups.iter().map(|(id, draw)| (*id, (draw.records(), draw.share_needed())))
     }
 
     pub(super) fn before(&self) -> (i64, i64) {

@@ -153,6 +153,33 @@ fn push_number__an_accepted_error_is_met_as_often_as_its_confidence_says() {
     assert!(shares[0] > 0.9 && (0.55..0.67).contains(&mean), "{mean}");
 }
 
+/// The rate follows windows of a like size: a few records need all of them.
+#[test]
+fn push_number__a_small_window_decides_no_rate() {
+    let group = Group { name: "rest".into(), msr: 0.01 };
+    let accepted = Accepted::relative(0.1, 0.95).unwrap();
+    let sampling = Sampling::new(vec![group]).unwrap().accepting(accepted);
+    let rule = Rule::Time { length_ms: 1, watermark_delay_ms: 0 };
+    let mut cutter = Cutter::new(Plan { rule, limits: LIMITS, sampling }, Position::begin(0), 3);
+    let mut offset = 0;
+    let mut sent = Vec::new();
+    for (time_ms, records) in (0..).zip([10_000, 10_000, 20, 10_000, 20, 20, 20, 20, 20, 20, 20]) {
+        for _ in 0..records {
+            let number = Some((offset % 2) as f64 + 1.0);
+            let record =
+                RecordRef { offset, timestamp_ms: Some(time_ms), ..RecordRef::default() };
+            cutter.push_number(&record, GroupId::at(0), number);
+            offset += 1;
+        }
+        sent.extend(drain(&mut cutter).iter().map(|cut| cut.groups[1].sent));
+    }
+    // An error of 0.15, and a deviation of 0.5: 45 of 10,000. Chance alone draws up to 90.
+    let large = [sent[1], sent[3]];
+    assert!(sent[0] > 8_000 && large.iter().all(|sent| (44..100).contains(sent)), "{sent:?}");
+    assert_eq!(sent[2], 20);
+    assert!(sent[4..].iter().all(|sent| *sent == 20), "{sent:?}");
+}
+
 fn rule() -> impl Strategy<Value = Rule> {
     prop_oneof![
         (1u64..8).prop_map(Rule::Records),

@@ -104,7 +104,7 @@ def size(requirements: Path) -> str:
 def report(requirements: Path) -> dict[str, Any]:
     """What pip would install. It downloads the descriptions only."""
     dry = ["--dry-run", "--ignore-installed", "--report", "-", "--requirement", str(requirements)]
-    pip = [sys.executable, *INSTALL, *dry]
+    pip = [interpreter(requirements), *INSTALL, *dry]
     done = subprocess.run(pip, check=True, capture_output=True, timeout=ASK_LIMIT_S)
     parsed: dict[str, Any] = json.loads(done.stdout)
     return parsed

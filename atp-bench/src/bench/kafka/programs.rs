@@ -67,7 +67,8 @@ fn write_config(cell: &Cell, testbed: &Testbed, peers: &[SocketAddr]) -> Result<
             format!("daemon = false\nrate_max_bytes_per_s = {rate}")
         }
     };
-    let msr = cell.msr.unwrap_or(ERROR_MSR);
+    let msr = cell.msr.or(cell.error.map(|_| ERROR_MSR));
+    let msr = msr.context("a cell of ATP without an MSR or an error")?;
     let accepted = cell.error.map_or_else(String::new, |error| {
         format!("[sampling.accepted]\nerror = {error}\nnumber = {{ f64_at = 0 }}\n")
     });

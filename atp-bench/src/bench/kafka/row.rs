@@ -136,7 +136,7 @@ impl Cell {
 
     /// MSR or accepted error, in words.
     pub fn sampling(&self) -> Option<String> {
-        let error = self.error.map(|error| format!("error {:.0} %", 100.0 * error));
+        let error = self.error.map(|error| format!("error {} %", (1e4 * error).round() / 1e2));
         error.or(self.msr.map(|msr| format!("MSR {msr}")))
     }
 

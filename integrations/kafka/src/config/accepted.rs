@@ -74,7 +74,8 @@ impl NumberConfig {
                 f64::from_be_bytes(*bytes)
             }
         };
-        number.is_finite().then_some(number)
+        // An integer that is read as a double is nearly always one that isn't normal.
+        (number == 0.0 || number.is_normal()).then_some(number)
     }
 }
 
@@ -98,6 +99,7 @@ mod tests {
         let value = [&[9u8][..], &2.5f64.to_be_bytes(), b"rest"].concat();
         assert_eq!(bytes.of(&value), Some(2.5));
         assert_eq!(bytes.of(&value[..8]), None);
+        assert_eq!(bytes.of(&[&[9u8][..], &1_000i64.to_be_bytes()].concat()), None);
         assert_eq!(bytes.of(&[&[9u8][..], &f64::NAN.to_be_bytes()].concat()), None);
         assert_eq!(NumberConfig::Bytes(F64At { f64_at: usize::MAX }).of(&value), None);
     }

@@ -1,5 +1,6 @@
 //! A partition that is assigned to this process.
 
+use super::rules::Number;
 use approx_windows::{
     Cutter, GroupId, OutboxError, Plan, Position, RecordRef, Room, Stream, Target, Told, Worker,
 };
@@ -239,7 +240,7 @@ impl Partition {
 
     /// Takes the next record, and its number if an error is accepted. A record that was read before
     /// is ignored.
-    pub fn push(&mut self, record: &RecordRef<'_>, group: GroupId, number: Option<f64>) {
+    pub fn push(&mut self, record: &RecordRef<'_>, group: GroupId, number: Number) {
         if record.offset < self.next {
             return;
         }
@@ -247,10 +248,13 @@ impl Partition {
         let new = || Cutter::new(cutting.plan.clone(), *begun, rand::random());
         let cutter = self.cutter.get_or_insert_with(new);
         cutter.set_room(room.share());
-        cutter.push_number(record, group, number);
+        cutter.push_number(record, group, number.value());
         self.counts.records += 1;
         self.next = record.offset + 1;
         self.last_record = Instant::now();
+        if number == Number::Missing {
+            self.note_unnumbered(record.offset);
+        }
         self.send_closed();
     }
 
@@ -270,7 +274,7 @@ impl Partition {
     }
 
     /// Notes a record without the number whose average has an accepted error.
-    pub fn note_unnumbered(&mut self, offset: u64) {
+    fn note_unnumbered(&mut self, offset: u64) {
         self.counts.unnumbered += 1;
         if is_due(&mut self.logged_unnumbered) {
             tracing::warn!(

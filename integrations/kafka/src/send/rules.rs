@@ -13,6 +13,8 @@ pub struct Rules {
     needs_time: bool,
     /// The number whose average has an accepted error.
     number: Option<NumberConfig>,
+    /// The groups of which a share is drawn.
+    drawn: Vec<GroupId>,
 }
 
 /// The reason why a record is sent exactly, whatever its group.
@@ -28,14 +30,19 @@ impl Rules {
     /// The rules of a configuration.
     pub fn new(config: &SendConfig) -> Self {
         let needs_time = matches!(config.window.rule(), approx_windows::Rule::Time { .. });
-        let number = config.sampling.accepted.as_ref().map(|accepted| accepted.number.clone());
-        Self { groups: config.sampling.groups.clone(), needs_time, number }
+        let accepted = config.sampling.accepted.as_ref();
+        let number = accepted.map(|accepted| accepted.number.clone());
+        let sampling = &config.sampling;
+        let rates = sampling.groups.iter().map(|group| group.msr).chain([sampling.msr]);
+        let drawn = rates.enumerate().filter(|(_, msr)| msr.0 > 0.0 && msr.0 < 1.0);
+        let drawn = drawn.map(|(at, _)| GroupId::at(at)).collect();
+        Self { groups: sampling.groups.clone(), needs_time, number, drawn }
     }
 
     /// The number of a record of this group.
     pub fn number(&self, record: &RecordRef<'_>, group: GroupId) -> Number {
         match (&self.number, record.value) {
-            (Some(number), Some(value)) if group != GroupId::EXACT => {
+            (Some(number), Some(value)) if self.drawn.contains(&group) => {
                 number.of(value).map_or(Number::Missing, Number::Is)
             }
             _ => Number::NotNeeded,
@@ -61,12 +68,22 @@ impl Rules {
 /// A record's part in an average with an accepted error.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Number {
-    /// No error is accepted, or the record is sent anyway.
+    /// No error is accepted, or no share of the record's group is drawn.
     NotNeeded,
     /// The record has none.
     Missing,
     /// The number.
     Is(f64),
+}
+
+impl Number {
+    /// The number, if there is one.
+    pub fn value(self) -> Option<f64> {
+        match self {
+            Self::Is(number) => Some(number),
+            Self::NotNeeded | Self::Missing => None,
+        }
+    }
 }
 
 fn takes(group: &GroupConfig, record: &RecordRef<'_>) -> bool {
@@ -141,7 +158,10 @@ mod tests {
         let rules = Rules::new(&toml::from_str(&text).unwrap());
         let record = RecordRef { value: Some(br#"{"t": 2}"#), ..RecordRef::default() };
         assert_eq!(rules.number(&record, GroupId::at(2)), Number::Is(2.0));
-        assert_eq!(rules.number(&record, GroupId::EXACT), Number::NotNeeded);
+        // Alarms are sent anyway.
+        for group in [GroupId::EXACT, GroupId::at(0)] {
+            assert_eq!(rules.number(&record, group), Number::NotNeeded);
+        }
         let other = RecordRef { value: Some(b"{}"), ..record };
         assert_eq!(rules.number(&other, GroupId::at(2)), Number::Missing);
     }

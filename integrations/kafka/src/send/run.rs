@@ -7,7 +7,7 @@ use super::{
     metrics,
     partition::{Cutting, Partition},
     records::record,
-    rules::{Exact, Number, Rules},
+    rules::{Exact, Rules},
 };
 use crate::{
     client::{TIMEOUT, cluster_id, partitions, patiently, wrong_properties},
@@ -182,15 +182,7 @@ impl Sending {
         if exact == Some(Exact::WrongTime) {
             partition.note_untimed(record.offset);
         }
-        let number = match self.rules.number(&record, group) {
-            Number::Is(number) => Some(number),
-            Number::NotNeeded => None,
-            Number::Missing => {
-                partition.note_unnumbered(record.offset);
-                None
-            }
-        };
-        partition.push(&record, group, number);
+        partition.push(&record, group, self.rules.number(&record, group));
         partition.bytes().saturating_sub(before) as u64
     }
 

@@ -79,6 +79,11 @@ fn read__refuses_a_wrong_file_in_one_sentence() -> Result<()> {
             "msr = 0.5\n[sampling.accepted]\nerror = 0.02\nnumber = \"t\"\n",
             "FILE: `number` of [sampling.accepted] is no JSON pointer: write \"/t\"",
         ),
+        (
+            "msr = 0.5\n",
+            "msr = 0.0\n[sampling.accepted]\nerror = 0.02\nnumber = \"/t\"\n",
+            "FILE: `msr` is 0, with which any record may be lost",
+        ),
         ("[window]", "[windows]", "FILE:2: unknown field `windows`, expected one of"),
         ("peer = ", "metrics = \"9465\"\npeer = ", "FILE:1: invalid socket address syntax"),
         ("[window]", "[window", "FILE:2: "),

@@ -36,11 +36,11 @@ import org.netapprox.atp.flink.sink.StreamStateSerializer;
  *                 .build());
  * }</pre>
  *
- * <p>Each record counts once at its receiver, also after a failure. Checkpoints hold the records
- * that aren't confirmed. A record leaves once a checkpoint has it, so its latency is up to the
- * checkpoints' interval. {@link AtpSinkBuilder#holdUntilCheckpoint} says when records may leave at
- * once instead, and where the promise ends. In a job without checkpoints, and in batch mode,
- * records leave at once: nothing is restored there.
+ * <p>With checkpoints that are exactly-once, each record counts once at its receiver, also after a
+ * failure. Checkpoints hold the records that aren't confirmed. A record leaves once a checkpoint
+ * has it, so its latency is up to the checkpoints' interval. {@link
+ * AtpSinkBuilder#holdUntilCheckpoint} says when records may leave at once instead, and where the
+ * promise ends. In a job without such checkpoints, and in batch mode, records leave at once.
  *
  * @param <T> the type of the records
  */
@@ -61,6 +61,9 @@ public final class AtpSink<T>
     /** Decided while Flink makes the graph of the job, before it serializes the sink. */
     private boolean holds;
 
+    /** The interval of the job's checkpoints, milliseconds; 0 if the sink doesn't hold records. */
+    private long checkpointIntervalMs;
+
     AtpSink(SinkOptions<T> options, Boolean asked) {
         this.options = options;
         this.asked = asked;
@@ -79,10 +82,16 @@ public final class AtpSink<T>
         return new AtpSinkBuilder<>(topic, serializer);
     }
 
-    /** Adds nothing. Only here Flink says whether the job makes checkpoints. */
+    /** Adds nothing. Only here Flink says how the job makes checkpoints. */
     @Override
     public DataStream<T> addPreWriteTopology(DataStream<T> records) {
         holds = HoldRule.decide(asked, options.topic(), this, records);
+        checkpointIntervalMs =
+                holds
+                        ? records.getExecutionEnvironment()
+                                .getCheckpointConfig()
+                                .getCheckpointInterval()
+                        : 0;
         return records;
     }
 
@@ -95,7 +104,7 @@ public final class AtpSink<T>
     @Override
     public StatefulSinkWriter<T, StreamState> restoreWriter(
             WriterInitContext context, Collection<StreamState> recoveredState) throws IOException {
-        return options.writer(context, recoveredState, holds);
+        return options.writer(context, recoveredState, holds, checkpointIntervalMs);
     }
 
     @Override

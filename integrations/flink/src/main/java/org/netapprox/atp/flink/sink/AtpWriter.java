@@ -141,8 +141,11 @@ sealed class AtpWriter<T>
             if (++written % LOOK_RECORDS == 0) {
                 refresh();
             }
+            onWritten(bytes.length());
             while (logBytes() > options.logBytesMax()) {
-                makeRoom();
+                if (!awaitRelease()) {
+                    makeRoom();
+                }
             }
         } catch (IOException e) {
             metrics.onFailure();
@@ -178,8 +181,8 @@ sealed class AtpWriter<T>
                 // A watermark says that no record of its own time follows either.
                 stream.log().advance(watermarkMs + 1);
             }
-            send(stream);
         }
+        sendAll();
         if (watermarkMs < Long.MAX_VALUE) {
             leave();
         }
@@ -190,7 +193,7 @@ sealed class AtpWriter<T>
             OutStream stream = all.next();
             stream.log().advance(watermarkMs + 1);
             stream.log().releaseAll();
-            send(stream);
+            while (send(stream)) {}
             // The watermark may be behind windows that were confirmed.
             if (stream.hasSentWindow()) {
                 all.remove();
@@ -251,9 +254,7 @@ sealed class AtpWriter<T>
         if (isClosed) {
             return;
         }
-        for (OutStream stream : streams().toList()) {
-            send(stream);
-        }
+        sendAll();
         refresh();
         long nowMs = clock.getCurrentProcessingTime();
         onTick(nowMs);
@@ -263,11 +264,34 @@ sealed class AtpWriter<T>
     /** Runs every {@link #TICK_MS}, for a subclass. */
     void onTick(long nowMs) {}
 
-    /** Sends what is ready of a stream. */
-    final void send(OutStream stream) throws IOException, InterruptedException {
+    /** Takes note of a record of so many bytes in the log, for a subclass. */
+    void onWritten(long bytes) throws InterruptedException {}
+
+    /** Waits for a checkpoint that releases records, if one is on its way: whether it did. */
+    boolean awaitRelease() throws InterruptedException {
+        return false;
+    }
+
+    /** Sends what is ready of all streams, up to a watermark of each in turn: none is far ahead. */
+    final void sendAll() throws IOException, InterruptedException {
+        List<OutStream> left = streams().toList();
+        while (!left.isEmpty()) {
+            List<OutStream> more = new ArrayList<>();
+            for (OutStream stream : left) {
+                if (send(stream)) {
+                    more.add(stream);
+                }
+            }
+            left = more;
+        }
+    }
+
+    /** Sends what is ready of a stream up to the next watermark: whether there was one. */
+    private boolean send(OutStream stream) throws IOException, InterruptedException {
         try {
-            stream.send();
+            boolean hasMore = stream.sendWindow();
             stream.check();
+            return hasMore;
         } catch (IOException e) {
             metrics.onFailure();
             throw e;
@@ -298,7 +322,8 @@ sealed class AtpWriter<T>
         metrics.set(confirmedBefore + confirmed, unconfirmed, logBytes());
     }
 
-    private long logBytes() {
+    /** The bytes of the logs of all streams that this writer goes on with. */
+    final long logBytes() {
         long bytes = 0;
         for (OutStream stream : streams) {
             bytes += stream == null ? 0 : stream.log().bytes();

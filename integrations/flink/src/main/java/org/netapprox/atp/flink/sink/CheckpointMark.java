@@ -16,7 +16,7 @@ import org.netapprox.atp.flink.state.CheckedBytes;
 public record CheckpointMark(String writer, long number) {
     /** The bytes of marks. */
     public static final class Serializer implements SimpleVersionedSerializer<CheckpointMark> {
-        private static final int VERSION = 1;
+        private static final int VERSION = 2;
 
         /** For {@link org.netapprox.atp.flink.AtpSink}. */
         public Serializer() {}

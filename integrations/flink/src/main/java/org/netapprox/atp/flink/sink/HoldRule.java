@@ -6,7 +6,9 @@ import org.apache.flink.api.common.RuntimeExecutionMode;
 import org.apache.flink.api.connector.sink2.Sink;
 import org.apache.flink.api.connector.source.Boundedness;
 import org.apache.flink.configuration.ExecutionOptions;
+import org.apache.flink.core.execution.CheckpointingMode;
 import org.apache.flink.streaming.api.datastream.DataStream;
+import org.apache.flink.streaming.api.environment.CheckpointConfig;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.streaming.api.operators.ChainingStrategy;
 import org.apache.flink.streaming.api.transformations.SinkTransformation;
@@ -31,16 +33,22 @@ public final class HoldRule {
     public static boolean decide(
             Boolean asked, String topic, Sink<?> sink, DataStream<?> records) {
         StreamExecutionEnvironment env = records.getExecutionEnvironment();
+        CheckpointConfig config = env.getCheckpointConfig();
+        // A checkpoint that is at least once may have records that come again.
         boolean makesCheckpoints =
-                env.getCheckpointConfig().isCheckpointingEnabled() && !isBatch(env);
+                config.isCheckpointingEnabled()
+                        && config.getCheckpointingConsistencyMode()
+                                == CheckpointingMode.EXACTLY_ONCE
+                        && !isBatch(env);
         if (asked == null ? !makesCheckpoints : !asked) {
             return false;
         }
         if (!makesCheckpoints) {
             throw new FlinkRuntimeException(
                     "the sink \"" + topic + "\" is told to hold records until a checkpoint has"
-                            + " them, and the job, like every batch job, makes none: enable"
-                            + " checkpoints, or leave out holdUntilCheckpoint");
+                            + " them, and the job, like every batch job, makes none that have"
+                            + " each record exactly once: enable such checkpoints, or leave out"
+                            + " holdUntilCheckpoint");
         }
         if (!isChained(sink, env)) {
             // The committer could run in another task manager than its writer.

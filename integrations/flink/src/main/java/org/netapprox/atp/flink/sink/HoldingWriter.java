@@ -24,16 +24,33 @@ final class HoldingWriter<T> extends AtpWriter<T> {
     /** The writers of this class loader. A committer is chained to its writer: both are here. */
     private static final Map<String, HoldingWriter<?>> WRITERS = new ConcurrentHashMap<>();
 
+    /** Shorter pauses aren't worth a sleep: they are added up. */
+    private static final long PAUSE_MIN_NANOS = 2_000_000;
+
+    /** The longest wait for a checkpoint that is on its way: it may have been given up. */
+    private static final long AWAIT_NANOS = 60_000_000_000L;
+
     private final String id = UUID.randomUUID().toString();
     private final MailboxExecutor mailbox;
     private final String topic;
+    private final HoldPace pace;
     private final ReleaseWatch watch = new ReleaseWatch();
     private long checkpoints;
 
+    /** The releases so far. */
+    private long releases;
+
+    /** The pause that is due for records that were taken. */
+    private long pauseNanos;
+
     HoldingWriter(
-            SinkOptions<T> options, WriterInitContext context, Collection<StreamState> restored)
+            SinkOptions<T> options,
+            WriterInitContext context,
+            Collection<StreamState> restored,
+            long checkpointIntervalMs)
             throws IOException {
         super(options, context, restored, true);
+        pace = new HoldPace(options.logBytesMax(), checkpointIntervalMs);
         mailbox = context.getMailboxExecutor();
         topic = options.topic();
         WRITERS.put(id, this);
@@ -61,10 +78,44 @@ final class HoldingWriter<T> extends AtpWriter<T> {
 
     private void releaseUpTo(long checkpoint) throws IOException, InterruptedException {
         watch.onRelease();
-        for (OutStream stream : streams().toList()) {
-            stream.log().release(checkpoint);
-            send(stream);
+        releases++;
+        streams().forEach(stream -> stream.log().release(checkpoint));
+        sendAll();
+    }
+
+    /** Pauses, also for the barrier of the next checkpoint, which comes behind these records. */
+    @Override
+    void onWritten(long bytes) throws InterruptedException {
+        if (!pace.isSlow(logBytes())) {
+            pauseNanos = 0;
+            return;
         }
+        pauseNanos += pace.pauseNanos(bytes);
+        if (pauseNanos < PAUSE_MIN_NANOS) {
+            return;
+        }
+        long deadline = System.nanoTime() + pauseNanos;
+        while (pace.isSlow(logBytes()) && System.nanoTime() < deadline) {
+            // Completed checkpoints come here as mails. Those that begin one don't: the record that
+            // is being taken isn't in the state of the operators before this one.
+            if (!mailbox.tryYield()) {
+                Thread.sleep(1);
+            }
+        }
+        pauseNanos = 0;
+    }
+
+    @Override
+    boolean awaitRelease() throws InterruptedException {
+        long before = releases;
+        long deadline = System.nanoTime() + AWAIT_NANOS;
+        while (releases == before
+                && streams().anyMatch(stream -> stream.log().isMarked())
+                && System.nanoTime() < deadline) {
+            // Ticks of this writer are mails, too: this returns soon.
+            mailbox.yield();
+        }
+        return releases > before;
     }
 
     @Override

@@ -98,6 +98,15 @@ final class OutStream implements AutoCloseable {
 
     /** Gives the sender all steps that are ready. Waits while it has too many windows. */
     void send() throws IOException, InterruptedException {
+        while (sendWindow()) {}
+    }
+
+    /**
+     * Gives the sender the steps that are ready, up to a watermark.
+     *
+     * @return whether there was one, behind which others may be
+     */
+    boolean sendWindow() throws IOException, InterruptedException {
         for (Step step = log.next(); step != null; step = log.next()) {
             try {
                 give(step);
@@ -107,7 +116,11 @@ final class OutStream implements AutoCloseable {
                 // Such as a group of the state that the options lack.
                 throw new IOException("the sink's stream " + id + ": " + e.getMessage(), e);
             }
+            if (step instanceof Step.Advance) {
+                return true;
+            }
         }
+        return false;
     }
 
     private void give(Step step) throws IOException, InterruptedException {

@@ -86,10 +86,13 @@ public record SinkOptions<T>(
      * @throws IOException if a stream's receiver isn't among the peers
      */
     public StatefulSinkWriter<T, StreamState> writer(
-            WriterInitContext context, Collection<StreamState> restored, boolean holds)
+            WriterInitContext context,
+            Collection<StreamState> restored,
+            boolean holds,
+            long checkpointIntervalMs)
             throws IOException {
         return holds
-                ? new HoldingWriter<>(this, context, restored)
+                ? new HoldingWriter<>(this, context, restored, checkpointIntervalMs)
                 : new AtpWriter<>(this, context, restored, false);
     }
 

@@ -153,6 +153,11 @@ final class StreamLog {
         return !held.isEmpty();
     }
 
+    /** Whether a checkpoint on its way has some of what is held. */
+    boolean isMarked() {
+        return !marks.isEmpty() && marks.peekLast().heldEver() > releasedEver;
+    }
+
     long firstOffset() {
         return firstOffset;
     }

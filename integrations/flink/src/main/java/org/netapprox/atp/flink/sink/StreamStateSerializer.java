@@ -13,7 +13,7 @@ import org.netapprox.atp.flink.state.CheckedBytes;
 /** The bytes of {@link StreamState}, with their checksum. */
 @Internal
 public final class StreamStateSerializer implements SimpleVersionedSerializer<StreamState> {
-    private static final int VERSION = 1;
+    private static final int VERSION = 2;
     private static final int PUSH = 1;
     private static final int ADVANCE = 2;
     private static final int CLOSE_ALL = 3;

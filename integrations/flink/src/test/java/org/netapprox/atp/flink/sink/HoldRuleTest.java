@@ -12,6 +12,7 @@ import org.apache.flink.api.common.serialization.SimpleStringSchema;
 import org.apache.flink.configuration.Configuration;
 import org.apache.flink.configuration.PipelineOptions;
 import org.apache.flink.connector.datagen.source.DataGeneratorSource;
+import org.apache.flink.core.execution.CheckpointingMode;
 import org.apache.flink.streaming.api.datastream.DataStreamSink;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.util.FlinkRuntimeException;
@@ -85,6 +86,15 @@ class HoldRuleTest {
         assertFalse(holds(BY_DEFAULT, environment(false), CHAINED));
     }
 
+    /** Such a checkpoint may have records that come again. */
+    @Test
+    void decide__holdsNothingWithCheckpointsThatAreAtLeastOnce() throws Exception {
+        var env = environment(true);
+        env.getCheckpointConfig().setCheckpointingConsistencyMode(CheckpointingMode.AT_LEAST_ONCE);
+        assertFalse(holds(BY_DEFAULT, env, CHAINED));
+        refuses(true, env, CHAINED, "exactly once");
+    }
+
     @Test
     void decide__holdsNothingInBatchMode() throws Exception {
         for (var mode : new RuntimeExecutionMode[] {
@@ -108,8 +118,8 @@ class HoldRuleTest {
         assertTrue(holds(true, environment(true), CHAINED));
         assertFalse(holds(false, environment(true), CHAINED));
         assertFalse(holds(false, environment(false), CHAINED));
-        refuses(true, environment(false), CHAINED, "enable checkpoints");
-        refuses(true, environment(RuntimeExecutionMode.BATCH), CHAINED, "enable checkpoints");
+        refuses(true, environment(false), CHAINED, "enable such checkpoints");
+        refuses(true, environment(RuntimeExecutionMode.BATCH), CHAINED, "enable such checkpoints");
     }
 
     @Test

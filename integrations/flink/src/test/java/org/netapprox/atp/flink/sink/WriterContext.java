@@ -6,6 +6,7 @@ import java.util.OptionalLong;
 import org.apache.flink.api.common.JobID;
 import org.apache.flink.api.common.JobInfoImpl;
 import org.apache.flink.api.common.TaskInfoImpl;
+import org.apache.flink.api.common.operators.MailboxExecutor;
 import org.apache.flink.api.common.operators.ProcessingTimeService;
 import org.apache.flink.api.connector.sink2.SinkWriter;
 import org.apache.flink.api.connector.sink2.WriterInitContext;
@@ -23,6 +24,20 @@ final class WriterContext {
     }
 
     static WriterInitContext of(JobID job, int subtask, int subtasks, OptionalLong checkpoint) {
+        return of(job, subtask, subtasks, checkpoint, null);
+    }
+
+    /** The first attempt of one writer, whose mails come here. */
+    static WriterInitContext of(MailboxExecutor mailbox) {
+        return of(JOB, 0, 1, OptionalLong.empty(), mailbox);
+    }
+
+    private static WriterInitContext of(
+            JobID job,
+            int subtask,
+            int subtasks,
+            OptionalLong checkpoint,
+            MailboxExecutor mailbox) {
         var clock = proxy(ProcessingTimeService.class, (proxy, method, arguments) ->
                 method.getName().equals("getCurrentProcessingTime") ? 0L : null);
         var metrics = UnregisteredMetricsGroup.createSinkWriterMetricGroup();
@@ -33,6 +48,7 @@ final class WriterContext {
                     case "getRestoredCheckpointId" -> checkpoint;
                     case "getProcessingTimeService" -> clock;
                     case "metricGroup" -> metrics;
+                    case "getMailboxExecutor" -> mailbox;
                     default -> null;
                 });
     }

@@ -193,7 +193,7 @@ class SqlTest {
             {", 'peers' = 'nowhere', 'window' = '1 s'", "nowhere"},
             {
                 peers + ", 'window-records' = '5', 'hold-until-checkpoint' = 'true'",
-                "enable checkpoints"
+                "enable such checkpoints"
             },
         }) {
             var tables = tables();
