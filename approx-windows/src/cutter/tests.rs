@@ -166,8 +166,7 @@ fn push_number__a_small_window_decides_no_rate() {
     for (time_ms, records) in (0..).zip([10_000, 10_000, 20, 10_000, 20, 20, 20, 20, 20, 20, 20]) {
         for _ in 0..records {
             let number = Some((offset % 2) as f64 + 1.0);
-            let record =
-                RecordRef { offset, timestamp_ms: Some(time_ms), ..RecordRef::default() };
+            let record = RecordRef { offset, timestamp_ms: Some(time_ms), ..RecordRef::default() };
             cutter.push_number(&record, GroupId::at(0), number);
             offset += 1;
         }

@@ -169,9 +169,11 @@ impl Check for SendConfig {
         }
         self.sampling()?;
         if self.sampling.accepted.is_some() && self.sampling.msr.0 == 0.0 {
-            return Err("`msr` is 0, with which any record may be lost: [sampling.accepted] needs \
+            return Err(
+                "`msr` is 0, with which any record may be lost: [sampling.accepted] needs \
                         a least rate, such as 0.01"
-                .to_owned());
+                    .to_owned(),
+            );
         }
         let mut names = vec![REST, "exact"];
         for group in &self.sampling.groups {

@@ -36,7 +36,7 @@ fn send__as_many_records_as_an_accepted_error_needs() -> Result<()> {
     let value = |index: u64| match index {
         0..3_500 => format!(r#"{{"t": {}}}"#, 1 + 2 * (index % 2)),
         3_500..3_600 => r#"{"u": 7}"#.to_owned(),
-        _ => format!(r#"{{"t": {}}}"#, if index % 40 == 0 { 300.0 } else { 1.0 }),
+        _ => format!(r#"{{"t": {}}}"#, if index.is_multiple_of(40) { 300.0 } else { 1.0 }),
     };
     let values: Vec<String> = (0..RECORDS).map(value).collect();
     let values = values.iter().map(String::as_bytes);
