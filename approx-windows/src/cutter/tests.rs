@@ -170,7 +170,8 @@ fn push_number__a_small_window_decides_no_rate() {
             cutter.push_number(&record, GroupId::at(0), number);
             offset += 1;
         }
-        sent.extend(drain(&mut cutter).iter().map(|cut| cut.groups[1].sent));
+        let cuts = drain(&mut cutter);
+        sent.extend(cuts.iter().map(|cut| cut.header(Stream::default()).groups[1].sent));
     }
     // An error of 0.15, and a deviation of 0.5: 45 of 10,000. Chance alone draws up to 90.
     let large = [sent[1], sent[3]];

@@ -271,10 +271,10 @@ public final class AtpSinkBuilder<T> {
      * <p>If records wait, each counts once, in whatever order Flink gives records after a restore.
      * The latency is up to the checkpoints' interval, and operator chaining has to be on. From half
      * of {@link #logBytesMax} on, a writer takes records slowly: as many as fit in two intervals.
-     * {@code true} refuses a job without such checkpoints. Even so, at the end of its input a writer
-     * sends the records that it holds without a checkpoint. If the job fails between that and its
-     * last checkpoint, and Flink gives those records again in another order, some count twice and
-     * others never.
+     * {@code true} refuses a job without such checkpoints. Even so, at the end of its input a
+     * writer sends the records that it holds without a checkpoint. If the job fails between that
+     * and its last checkpoint, and Flink gives those records again in another order, some count
+     * twice and others never.
      *
      * <p>{@code false} is right if Flink gives the records behind a checkpoint again in the same
      * order. A source that reads one split per reader and is chained to the sink does so. Before

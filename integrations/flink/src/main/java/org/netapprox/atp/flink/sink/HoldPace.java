@@ -15,7 +15,7 @@ final class HoldPace {
      * A pace.
      *
      * @param logBytesMax the most bytes of the log
-     * @param intervalMs the interval of checkpoints; 0 if it isn't known, and then there is no pause
+     * @param intervalMs the interval of checkpoints; 0: not known, so that there is no pause
      */
     HoldPace(long logBytesMax, long intervalMs) {
         this.logBytesMax = logBytesMax;
