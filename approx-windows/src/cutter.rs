@@ -120,7 +120,7 @@ impl Cutter {
             self.time_max_ms = self.time_max_ms.max(time_ms);
         }
         if !self.was_sent(record.offset, window) {
-            let terms = self.terms(group);
+            let terms = self.terms(window, group);
             let open = self.open.entry(window).or_insert_with(|| Open::new(record, before));
             open.push(record, group, is_late, number, terms, &mut self.rng);
             self.close_if_full(window);
@@ -133,24 +133,28 @@ impl Cutter {
         }
     }
 
-    fn terms(&self, group: GroupId) -> Terms {
+    /// The terms of a group in a window, which hold from its first record on.
+    fn terms(&self, window: i64, group: GroupId) -> Terms {
         let Plan { sampling, limits, .. } = &self.plan;
         let msr = sampling.msr(group);
         let accepted = sampling.accepted().filter(|_| msr > 0.0);
-        let needed = || self.needed.get(&group.id()).map(|(_, share)| *share);
-        let expected = accepted.map(|accepted| needed().unwrap_or(accepted.first_rate()));
+        let has_begun = || self.open.get(&window).is_some_and(|open| open.has(group));
+        let expected = accepted
+            .filter(|_| !has_begun())
+            .map(|accepted| self.expected(window, group).unwrap_or(accepted.first_rate()));
         let rate = sampling.rate(group, self.room).max(expected.unwrap_or(0.0));
         Terms { msr, rate, accepted, record_bytes_max: limits.record_bytes_max }
     }
 
-    /// Notes what a group of a window needed. Few records need a larger share, so those of a much
-    /// smaller window don't count, until some windows in a row are that small.
-    fn note_needed(&mut self, id: u8, (records, share): (u64, f64)) {
-        let known = self.needed.entry(id).or_insert((records, share));
-        *known = match *known {
-            (before, known_share) if records < before / 2 => (before / 2, known_share),
-            _ => (records, share),
-        };
+    /// The share that a group will need in a new window, after the window before it. That one is
+    /// still open: the first record of the new one closes it.
+    fn expected(&self, window: i64, group: GroupId) -> Option<f64> {
+        let id = group.id();
+        let before = self.open.range(..window).next_back();
+        let before = before.and_then(|(_, open)| open.shares_needed().find(|(of, _)| *of == id));
+        let known = self.needed.get(&id).copied();
+        let needed = before.map_or(known, |(_, needed)| Some(followed(known, needed)));
+        needed.map(|(_, share)| share)
     }
 
     /// Sends this share of the records beyond MSR, of [`Sampling::up_to`], in windows that open
@@ -316,10 +320,22 @@ impl Cutter {
             Rule::Records(_) => None,
             Rule::Time { length_ms, .. } => Some(span_ms(number, length_ms)),
         };
-        open.shares_needed().for_each(|(id, needed)| self.note_needed(id, needed));
+        for (id, needed) in open.shares_needed() {
+            let known = self.needed.get(&id).copied();
+            self.needed.insert(id, followed(known, needed));
+        }
         let draw = (&self.plan.sampling, &mut self.rng);
         let cut = open.cut(number, (part, is_last_part), span_ms, from, position, draw);
         self.closed.push_back(cut);
+    }
+}
+
+/// What is known of a group's need after another window. Few records need a larger share, so those
+/// of a much smaller window don't count, until some windows in a row are that small.
+fn followed(known: Option<(u64, f64)>, (records, share): (u64, f64)) -> (u64, f64) {
+    match known {
+        Some((before, share)) if records < before / 2 => (before / 2, share),
+        _ => (records, share),
     }
 }
 

@@ -101,6 +101,11 @@ impl Open {
         self.base.offset
     }
 
+    /// Whether it has a record of this group.
+    pub(super) fn has(&self, group: GroupId) -> bool {
+        self.groups.contains_key(&group.id())
+    }
+
     /// The records of each group, and the share of them that must be sent.
     pub(super) fn shares_needed(&self) -> impl Iterator<Item = (u8, (u64, f64))> {
         self.groups.iter().map(|(id, draw)| (*id, (draw.records(), draw.share_needed())))

@@ -82,6 +82,7 @@ public record SinkOptions<T>(
      * @param context the context of the subtask
      * @param restored the streams; none for a new job
      * @param holds whether records wait for a checkpoint
+     * @param checkpointIntervalMs the interval of checkpoints; 0 if the writer doesn't hold records
      * @return the writer
      * @throws IOException if a stream's receiver isn't among the peers
      */
