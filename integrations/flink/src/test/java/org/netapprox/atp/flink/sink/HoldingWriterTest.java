@@ -128,7 +128,8 @@ class HoldingWriterTest {
             writer.prepareCommit().forEach(HoldingWriter::release);
             var sending = CompletableFuture.runAsync(mails::tryYield);
             odd.await(all -> all.windows().size() >= 2);
-            assertTrue(even.windows().isEmpty());
+            // The receiver may have been about to take one.
+            assertTrue(even.windows().size() <= 1);
             even.pause(false);
             sending.get();
             odd.await(all -> all.records() == 4 * WINDOW_MS);
