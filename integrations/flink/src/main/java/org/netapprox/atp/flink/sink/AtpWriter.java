@@ -141,7 +141,7 @@ sealed class AtpWriter<T>
             if (++written % LOOK_RECORDS == 0) {
                 refresh();
             }
-            onWritten(bytes.length());
+            onWritten();
             while (logBytes() > options.logBytesMax()) {
                 if (!awaitRelease()) {
                     makeRoom();
@@ -264,8 +264,8 @@ sealed class AtpWriter<T>
     /** Runs every {@link #TICK_MS}, for a subclass. */
     void onTick(long nowMs) {}
 
-    /** Takes note of a record of so many bytes in the log, for a subclass. */
-    void onWritten(long bytes) throws InterruptedException {}
+    /** Takes note of a record in the log, for a subclass. */
+    void onWritten() throws InterruptedException {}
 
     /** Waits for a checkpoint that releases records, if one is on its way: whether it did. */
     boolean awaitRelease() throws InterruptedException {

@@ -40,6 +40,9 @@ final class HoldingWriter<T> extends AtpWriter<T> {
     /** The releases so far. */
     private long releases;
 
+    /** The log behind the record before. */
+    private long logBytesBefore;
+
     /** The pause that is due for records that were taken. */
     private long pauseNanos;
 
@@ -85,12 +88,14 @@ final class HoldingWriter<T> extends AtpWriter<T> {
 
     /** Pauses, also for the barrier of the next checkpoint, which comes behind these records. */
     @Override
-    void onWritten(long bytes) throws InterruptedException {
-        if (!pace.isSlow(logBytes())) {
+    void onWritten() throws InterruptedException {
+        long grown = Math.max(logBytes() - logBytesBefore, 0);
+        logBytesBefore = logBytes();
+        if (!pace.isSlow(logBytesBefore)) {
             pauseNanos = 0;
             return;
         }
-        pauseNanos += pace.pauseNanos(bytes);
+        pauseNanos += pace.pauseNanos(grown);
         if (pauseNanos < PAUSE_MIN_NANOS) {
             return;
         }

@@ -67,6 +67,11 @@ class HoldingWriterTest {
 
     private HoldingWriter<Long> writer(long logBytesMax, TestReceiver... receivers)
             throws IOException {
+        return writer(logBytesMax, 0, receivers);
+    }
+
+    private HoldingWriter<Long> writer(
+            long logBytesMax, long intervalMs, TestReceiver... receivers) throws IOException {
         String[] peers = new String[receivers.length];
         for (int at = 0; at < peers.length; at++) {
             peers[at] = receivers[at].address();
@@ -79,7 +84,7 @@ class HoldingWriterTest {
                         .logBytesMax(logBytesMax)
                         .noDaemon();
         SinkOptions<Long> options = builder.build().options();
-        return new HoldingWriter<>(options, WriterContext.of(mails), List.of(), 0);
+        return new HoldingWriter<>(options, WriterContext.of(mails), List.of(), intervalMs);
     }
 
     private static void write(HoldingWriter<Long> writer, long number) throws Exception {
@@ -111,6 +116,26 @@ class HoldingWriterTest {
                 }
             });
             assertTrue(refused.getMessage().contains("make checkpoints more often"));
+            writer.close();
+        }
+    }
+
+    /** Records are far shorter than their part of the log. */
+    @Test
+    void write__leavesTimeForACheckpoint() throws Exception {
+        try (TestReceiver receiver = TestReceiver.bind()) {
+            HoldingWriter<Long> writer = writer(LOG_BYTES_MAX, 200, receiver);
+            long number = 0;
+            while (writer.logBytes() <= LOG_BYTES_MAX / 2) {
+                write(writer, number++);
+            }
+            long begun = System.nanoTime();
+            while (writer.logBytes() < LOG_BYTES_MAX - 1_000) {
+                write(writer, number++);
+            }
+            // Two intervals for all of the half; a machine that is slow takes longer.
+            long tookMs = (System.nanoTime() - begun) / 1_000_000;
+            assertTrue(tookMs >= 350, tookMs + " ms");
             writer.close();
         }
     }
