@@ -330,7 +330,7 @@ impl Cutter {
     }
 }
 
-/// What is known of a group's need after another window. Few records need a larger share, so those
+/// The need of a group, after another window. Few records need a larger share, so those
 /// of a much smaller window don't count, until some windows in a row are that small.
 fn followed(known: Option<(u64, f64)>, (records, share): (u64, f64)) -> (u64, f64) {
     match known {

@@ -27,7 +27,7 @@ final class HoldPace {
         return intervalMs > 0 && logBytes > logBytesMax / 2;
     }
 
-    /** The pause after records of so many bytes, nanoseconds. */
+    /** The pause after this many bytes of records, nanoseconds. */
     long pauseNanos(long bytes) {
         double share = bytes / (logBytesMax / 2.0);
         return (long) (share * INTERVALS * intervalMs * 1e6);

@@ -16,8 +16,9 @@ import org.netapprox.atp.flink.table.AtpAvg;
 import org.netapprox.atp.flink.table.AtpCount;
 
 /**
- * The job of {@code cargo xtask bench flink}: the average of each window of event time, from Kafka
- * over TCP or from windows over ATP. A task manager prints a line of JSON for each answer.
+ * The job of {@code cargo xtask bench kafka --engine flink}: the average of each window of event
+ * time, from Kafka over TCP or from windows over ATP. A task manager prints a line of JSON for each
+ * answer.
  *
  * <p>Arguments are {@code --name value}: {@code source} is kafka or atp; {@code brokers} and {@code
  * topic}, or {@code listen} and {@code streams}; {@code window-ms}; {@code share} is that of the
